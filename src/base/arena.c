@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An arena is a list of blocks of growing size. Its first block serves the next allocation. */
+/* An arena is a list of blocks. The first block serves the next allocation. */
 #include "base/arena.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* With AddressSanitizer, the unused part of a block is poisoned, so that a use after arena_reset()
- * is reported like a use after free. */
+/* AddressSanitizer then reports a use after arena_reset() like a use after free. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_POISONS 1
 #elif defined(__has_feature)
@@ -16,8 +15,7 @@
 #endif
 #endif
 #ifdef ARENA_POISONS
-/* The pointers are not const, because gcc assumes that a const pointer is read. gcc would then warn
- * that fresh memory is read before it is written. */
+/* The pointers are not const: gcc would warn that fresh memory is read before it is written. */
 void __asan_poison_memory_region(volatile void *at, size_t len);
 void __asan_unpoison_memory_region(volatile void *at, size_t len);
 #define POISON(at, len)   __asan_poison_memory_region((at), (len))
@@ -28,13 +26,13 @@ void __asan_unpoison_memory_region(volatile void *at, size_t len);
 #endif
 
 enum {
-    BLOCK_FIRST = 4096, /* size of the first block, including its header; each next block doubles */
-    BLOCK_MOST = 256 * 1024, /* largest block in general; a larger request gets its own block */
+    BLOCK_FIRST = 4096,      /* size of the first block; each next block doubles */
+    BLOCK_MOST = 256 * 1024, /* larger requests get a block of their size */
 };
 
 struct arena_block {
     struct arena_block *next;
-    size_t size, used; /* size: bytes in data[]; used: bytes allocated from data[] */
+    size_t size, used; /* of data[]: bytes in all, and bytes allocated */
     alignas(max_align_t) char data[];
 };
 
@@ -88,8 +86,7 @@ void arena_reset(struct arena *a)
     POISON(keep->data, keep->size);
 }
 
-/* Adds a block with room for `size` bytes. Block sizes double, unless the arena's limit allows only
- * the necessary size. */
+/* Block sizes double. Near the arena's limit a block is as small as possible. */
 static struct arena_block *block_add(struct arena *a, size_t size)
 {
     size_t need = sizeof(struct arena_block) + size;
@@ -106,8 +103,8 @@ static struct arena_block *block_add(struct arena *a, size_t size)
     block->used = 0;
     a->used += bytes;
     POISON(block->data, block->size);
-    /* The block with more free room is first, so that a large request does not waste the rest of
-     * the previous block. */
+    /* The block with more free room goes first, so that a large request does not waste the free
+     * room of the previous block. */
     if (a->blocks && block_room(a->blocks) > block->size - size) {
         block->next = a->blocks->next;
         a->blocks->next = block;
@@ -126,7 +123,7 @@ void *arena_alloc(struct arena *a, size_t size)
     char *at;
 
     if (size > PTRDIFF_MAX - sizeof(struct arena_block) - align) return NULL;
-    /* an allocation of 0 bytes has an address, too */
+    /* distinct addresses also for 0 bytes */
     rounded = (max_size(size, 1) + align - 1) / align * align;
     if (!block || block_room(block) < rounded) block = block_add(a, rounded);
     if (!block) return NULL;

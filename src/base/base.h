@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Basic helpers for every file: array length, containing struct, bits, minimum and maximum. */
+/* Basic helpers for every file. */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 #include <assert.h>
@@ -17,7 +17,6 @@ __extension__ typedef unsigned __int128 uint128;
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define BIT(n)           (1u << (n))
 
-/* Returns the struct whose `member` is at `pointer`. Callbacks use this to find their object. */
 #define CONTAINER_OF(pointer, type, member)                                                        \
     ((type *)(void *)((char *)(pointer) - (offsetof(type, member))))
 
@@ -38,7 +37,7 @@ static inline size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Saturates at UINT64_MAX, so that a deadline of "never" (UINT64_MAX) stays "never". */
+/* Saturates at UINT64_MAX: a deadline of "never" stays "never". */
 static inline uint64_t add_sat_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUF_FIRST = 64 }; /* the first allocation has at least this many bytes */
+enum { BUF_FIRST = 64 }; /* bytes of the first allocation, at least */
 
 void buf_init(struct buf *b, size_t max)
 {
@@ -30,7 +30,6 @@ struct str buf_peek(const struct buf *b)
     return b->data ? (struct str){b->data, b->len} : STR_EMPTY;
 }
 
-/* Allocates one byte more than cap for a closing NUL, which does not count towards the maximum. */
 static enum err buf_grow_now(struct buf *b, size_t len)
 {
     size_t cap;
@@ -47,7 +46,6 @@ static enum err buf_grow_now(struct buf *b, size_t len)
     return ERR_OK;
 }
 
-/* Makes room for `len` more bytes. Usually the buffer has this room already. */
 static inline enum err buf_grow(struct buf *b, size_t len)
 {
     assert(b->len <= b->cap && b->cap <= b->max);
@@ -59,7 +57,7 @@ enum err buf_append(struct buf *b, struct str bytes)
     enum err err;
 
     if (bytes.len == 0) return ERR_OK;
-    /* `bytes` must not point into this buffer, because growing the buffer moves its memory. */
+    /* `bytes` must not point into this buffer, because growing may move the buffer's memory. */
     assert(!b->data || (uintptr_t)bytes.at >= (uintptr_t)b->data + b->cap ||
            (uintptr_t)bytes.at + bytes.len <= (uintptr_t)b->data);
     err = buf_grow(b, bytes.len);
@@ -91,7 +89,7 @@ enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     enum err err = ERR_OK;
 
     va_copy(again, args);
-    /* Tries the available room first, so that most texts are formatted only once. */
+    /* Most texts fit into the available room. */
     wrote = vsnprintf(room > 0 ? b->data + b->len : NULL, room, format, args);
     if (wrote < 0) err = ERR_INVALID;
     if (!err && (size_t)wrote >= room && wrote > 0) {
@@ -125,7 +123,7 @@ enum err buf_reserve(struct buf *b, size_t len, char **ret_room)
 
 void buf_commit(struct buf *b, size_t len)
 {
-    assert(len <= b->cap - b->len); /* the caller reserved at least `len` bytes */
+    assert(len <= b->cap - b->len); /* the caller reserved `len` bytes */
     b->len += len;
 }
 

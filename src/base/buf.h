@@ -15,8 +15,8 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max); /* allocates nothing */
-void buf_deinit(struct buf *b);           /* may be called on a zeroed buffer, and repeatedly */
-void buf_clear(struct buf *b);            /* empties the buffer, keeps the memory */
+void buf_deinit(struct buf *b);           /* a zeroed buffer is allowed, and a second call */
+void buf_clear(struct buf *b);            /* keeps the memory */
 struct str buf_peek(const struct buf *b);
 enum err buf_append(struct buf *b, struct str bytes);
 enum err buf_append_c(struct buf *b, const char *c_string);
@@ -24,12 +24,11 @@ enum err buf_append_byte(struct buf *b, char byte);
 enum err buf_appendf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
-/* Makes room for `len` more bytes at the end. Write there, then call buf_commit() with the number
- * of bytes written. *ret_room is NULL only if `len` is 0 and the buffer has no memory yet. */
+/* Makes room for `len` more bytes at the end, for the caller to write. buf_commit() then adds the
+ * written bytes. *ret_room may be NULL if `len` is 0. */
 enum err buf_reserve(struct buf *b, size_t len, char **ret_room);
 void buf_commit(struct buf *b, size_t len);
-/* Removes `len` bytes at the start and moves the remaining bytes to the start. */
 void buf_consume(struct buf *b, size_t len);
-/* Passes the content to the caller as a NUL-terminated heap string and empties the buffer. */
+/* Passes the content to the caller as a NUL-terminated heap text, and empties the buffer. */
 enum err buf_detach(struct buf *b, char **ret_text);
 #endif

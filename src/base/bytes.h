@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Integers in bytes of a fixed order, independent of the machine's byte order and alignment. */
+/* Integers in bytes of a fixed order, on every machine. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 #include <string.h>
 
 #include "base/base.h"
 
-/* Converts between the machine's byte order and little-endian, in both directions. */
+/* Converts in both directions. */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define AS_LITTLE_ENDIAN(bits, value) __builtin_bswap##bits(value)
 #else

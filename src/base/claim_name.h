@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of claims, groups and owners, by the rules that libmuster and the store both enforce. */
+/* Names of claims, groups and owners. libmuster and the store enforce the same rules. */
 #ifndef BASE_CLAIM_NAME_H
 #define BASE_CLAIM_NAME_H
 #include "base/str.h"
 
 enum { CLAIM_DEPTH_MAX = 16 }; /* segments of a name */
 
-/* Returns why the text is not the name of a claim or group, or NULL. */
+/* NULL, or why the name is not valid for a claim or group. */
 const char *claim_name_fault(struct str name, size_t max);
-/* True for ".group": only a group's own record has a name that ends in this segment. */
+/* True for ".group", the last segment of the name of a group's own record. */
 bool claim_is_reserved(struct str segment);
 bool claim_owner_is_valid(struct str owner, size_t max);
-/* Reads the number of a slot from "slot-0007", the last segment of its key. */
+/* Reads the slot's number from "slot-0007", the last segment of a slot's key. */
 bool claim_slot_number(struct str leaf, uint32_t *ret_slot);
 #endif

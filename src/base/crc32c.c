@@ -4,11 +4,11 @@
 
 #include "base/bytes.h"
 
-/* The polynomial is 0x1EDC6F41 with reflected bits: bit 31 of a register is the coefficient of x^0.
- * The register is inverted before and after, so that leading zeros change the checksum. */
+/* The polynomial is 0x1EDC6F41 with reflected bits. The register is inverted before and after, so
+ * that leading zeros change the checksum. */
 
-/* TABLE_ROW k contains, for each single bit of a byte, the register after that byte and k zero
- * bytes. The checksum is linear, so the entry of a byte is the xor of the entries of its bits. */
+/* TABLE_ROW k has, for each single bit of a byte, the register after this byte and k zero bytes.
+ * The checksum is linear: a byte's entry is the xor of the entries of its bits. */
 #define TABLE_ROWS(ROW)                                                                            \
     ROW(0xF26B8303u, 0xE13B70F7u, 0xC79A971Fu, 0x8AD958CFu, 0x105EC76Fu, 0x20BD8EDEu, 0x417B1DBCu, \
         0x82F63B78u)                                                                               \
@@ -45,8 +45,7 @@
 
 static const uint32_t crc_table[8][256] = {TABLE_ROWS(TABLE_ROW)};
 
-/* Processes eight bytes per step. Each byte is looked up in the row for the number of bytes that
- * follow it in the word. */
+/* Eight bytes per step: each byte is looked up in the row for the number of bytes behind it. */
 uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
@@ -66,16 +65,15 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* The crc instruction accepts a new word every cycle, but needs three cycles for its result.
- * Therefore three runs of LANE bytes are processed in parallel and joined. A larger LANE speeds up
- * large blocks a little (27, not 25 GB/s) but slows down pages (19, not 23 GB/s). */
+/* The crc instruction accepts a word every cycle, but its result takes three cycles. Therefore
+ * three runs of LANE bytes are processed in parallel and joined. A larger LANE is faster
+ * for large blocks, but slower for pages. */
 #define LANE ((size_t)256)
-/* x^(8 * n - 33) modulo the CRC polynomial, for n = LANE and n = 2 * LANE bytes; see shift(). */
+/* x^(8 * n - 33) modulo the CRC polynomial, for n = 1 and 2 lanes in bytes; see shift(). */
 static const uint32_t shift_by_1_lane = 0xB9E02B86u, shift_by_2_lanes = 0xDD7E3B0Cu;
 
-/* Returns the register after a number of zero bytes, which `power` encodes. A carry-less product of
- * two reflected 32-bit polynomials has an extra factor x, and the crc instruction multiplies by
- * x^32 and reduces. Therefore the power is smaller by 33. */
+/* Returns the register after a number of zero bytes. `power` is x^(8 * n - 33), not x^(8 * n): the
+ * carry-less product adds a factor x, and the crc instruction multiplies by x^32. */
 __attribute__((target("sse4.2,pclmul"))) static uint64_t shift(uint64_t crc, uint32_t power)
 {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),
@@ -103,7 +101,7 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t crc_sse42(uint32_t star
     return ~(uint32_t)crc;
 }
 
-/* Reads the processor's features, which the compiler's runtime stored before any thread started. */
+/* The compiler's runtime has read the processor's features before any thread started. */
 static bool has_sse42(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");

@@ -5,10 +5,10 @@
 #include "base/base.h"
 
 /* Continues from `crc`, which is 0 at the start: crc32c(crc32c(0, a), b) == crc32c(0, a then b).
- * Uses the CPU's CRC instruction if there is one. An x86-64 processor is tested at run time. On ARM
- * the compiler options decide, because a test needs a system call and src/base makes none. */
+ * Uses the CPU's CRC instruction. On x86-64 a test at run time decides, on ARM the compiler's
+ * options. */
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t len);
-/* Computes the same checksum with tables, on any machine. Tests compare crc32c() with it. */
+/* Computes the same checksum with tables only. Tests compare both functions. */
 uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len);
 const char *crc32c_kind(void); /* "sse4.2", "armv8" or "portable" */
 #endif

@@ -13,8 +13,8 @@ static const struct {
         [ERR_OK] = {"OK", "ok", GRPC_OK, 0},
 };
 
-/* True for a valid code. Any other number comes from a bug, probably while another error is
- * reported, so the functions below return something safe instead of failing. */
+/* Callers may pass an invalid code, because a bug can produce one while another error is
+ * reported. */
 static bool listed(enum err err)
 {
     return (unsigned)err < ERR_COUNT;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All results of operations in one table: code, text, gRPC status and exit code, so that the four
- * stay consistent.
+/* All results of operations in one table: code, text, gRPC status and exit code.
  *
- * An operation is done, not done, or unknown. Only ERR_UNKNOWN means "may or may not have applied".
- * A timeout after a write was sent is ERR_UNKNOWN, never ERR_IO or ERR_TIMEOUT, because retry
- * policies and the model checker depend on the difference. */
+ * ERR_UNKNOWN means "may or may not have applied". All other errors mean "not done". A timeout
+ * after a write was sent is ERR_UNKNOWN, never ERR_IO or ERR_TIMEOUT, because retry policies depend
+ * on the difference. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 #include "base/base.h"
@@ -49,8 +48,8 @@ enum err {
 /* clang-format on */
 
 /* clang-format off */
-/* The gRPC status codes. `number` is the protocol's number. `error` is the muster error if nothing
- * was done. `doubtful` is true if the status leaves open whether something was done. */
+/* The gRPC status codes, with the protocol's numbers. `error`: the muster error if nothing was
+ * done. `doubtful`: the server may have done something. */
 /*    name                 number  error            doubtful */
 #define GRPC_STATUS_MAP(X)                                   \
     X(OK,                  0,      OK,              false)   \
@@ -84,9 +83,9 @@ static inline enum grpc_status grpc_status_defined(enum grpc_status status)
     return (unsigned)status < GRPC_STATUS_COUNT ? status : GRPC_UNKNOWN;
 }
 
-/* These functions accept any value. A number that is not in the table counts as ERR_INTERNAL. */
+/* These functions accept any value. An unlisted number counts as ERR_INTERNAL. */
 const char *err_name(enum err err); /* for example "NOT_LEADER"; never NULL */
 const char *err_text(enum err err); /* for example "not the leader"; never NULL */
 enum grpc_status err_grpc_status(enum err err);
-int err_exit_code(enum err err); /* 0..6, the exit codes of all muster programs */
+int err_exit_code(enum err err); /* 0 to 6, the same in all muster programs */
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timer heap: an array of pointers; each node contains its index. */
+/* The timer heap: an array of pointers. Each node contains its index. */
 #include "base/heap.h"
 
 #include <stdlib.h>
 
 enum {
-    ARITY = 4, /* children per node: half the levels of a binary heap, and a pop costs the same */
+    ARITY = 4, /* children per node: half the levels of a binary heap */
     HEAP_CAP_FIRST = 16,
 };
 
@@ -20,7 +20,6 @@ static void place_at(struct heap *h, size_t index, struct heap_node *node)
     node->place = index + 1;
 }
 
-/* Moves `node` up from `index` until its parent is earlier. */
 static void sift_up(struct heap *h, size_t index, struct heap_node *node)
 {
     while (index > 0) {
@@ -32,10 +31,9 @@ static void sift_up(struct heap *h, size_t index, struct heap_node *node)
     place_at(h, index, node);
 }
 
-/* Moves `node` down from `index` until no child is earlier. */
 static void sift_down(struct heap *h, size_t index, struct heap_node *node)
 {
-    for (;;) { /* ends, because index grows in each round */
+    for (;;) { /* ends: index grows in each round */
         size_t child = index * ARITY + 1, end = min_size(child + ARITY, h->count), best = child;
         if (child >= h->count) break;
         for (child++; child < end; child++)
@@ -80,7 +78,7 @@ enum err heap_reserve(struct heap *h, size_t count)
 
     if (count > h->max) return ERR_FULL;
     if (count <= h->cap) return ERR_OK;
-    /* Doubles, so that reserving one more node for each new timer copies little. */
+    /* Doubling keeps the cost of adding nodes one by one low. */
     cap = max_size(count, min_size(max_size(h->cap * 2, HEAP_CAP_FIRST), h->max));
     if (cap > PTRDIFF_MAX / sizeof(void *)) return ERR_NOMEM;
     nodes = realloc(h->nodes, cap * sizeof(void *));
@@ -101,7 +99,7 @@ enum err heap_put(struct heap *h, struct heap_node *node, uint64_t due)
         node->place = ++h->count;
         h->nodes[node->place - 1] = node;
     }
-    assert(holds(h, node)); /* a node is in one heap at a time */
+    assert(holds(h, node));
     node->due = due;
     node->order = h->next_order++;
     settle(h, node->place - 1, node);

@@ -4,7 +4,7 @@
 #define BASE_HEX_H
 #include "base/str.h"
 
-/* Returns the value of a digit in upper or lower case, or -1 for any other character. */
+/* -1 if `c` is no digit. */
 static inline int hex_value(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
@@ -12,12 +12,12 @@ static inline int hex_value(char c)
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
 }
-/* Accepts lower case only, so that each number has one text. Used for text that muster wrote. */
+/* Lower case only: each number has one text. */
 static inline int hex_value_lower(char c)
 {
     return c >= 'A' && c <= 'F' ? -1 : hex_value(c);
 }
-/* Reads a number of 1 to 16 lower-case digits. Returns false for any other text. */
+/* Reads 1 to 16 lower-case digits. Returns false for any other text. */
 static inline bool hex_read(struct str digits, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -31,7 +31,6 @@ static inline bool hex_read(struct str digits, uint64_t *ret_value)
     *ret_value = value;
     return true;
 }
-/* Writes two lower-case digits per byte and a NUL. */
 static inline void hex_write(const void *bytes, size_t len, char *text)
 {
     const uint8_t *at = (const uint8_t *)bytes;
@@ -42,7 +41,7 @@ static inline void hex_write(const void *bytes, size_t len, char *text)
     }
     *text = '\0';
 }
-/* Reads 16 bytes from 32 lower-case digits, with dashes anywhere, as in UUIDs. */
+/* Reads 16 bytes from 32 lower-case digits. Dashes may be anywhere, as in UUIDs. */
 static inline bool hex_read_id(struct str text, uint8_t ret_bytes[16])
 {
     uint8_t bytes[16] = {0};

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An intrusive circular list. A detached node points to itself and may be removed again. */
+/* A circular list whose nodes are parts of structs. A detached node points to itself and may be
+ * removed again. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 #include "base/base.h"
 
-/* Used for both the list head and the nodes. */
+/* The list head and each node. */
 struct list {
     struct list *next, *prev;
 };
@@ -19,7 +20,7 @@ static inline bool list_empty(const struct list *l)
 }
 static inline void list_insert_before(struct list *position, struct list *node)
 {
-    assert(node->next == node && node->prev == node); /* a node is in one list at a time */
+    assert(node->next == node && node->prev == node);
     node->prev = position->prev;
     node->next = position;
     position->prev->next = node;
@@ -39,7 +40,7 @@ static inline void list_remove(struct list *node)
     node->next->prev = node->prev;
     list_init(node);
 }
-/* Detaches and returns the first node; NULL if the list is empty. */
+/* NULL if the list is empty. */
 static inline struct list *list_pop(struct list *head)
 {
     struct list *node = head->next;
@@ -47,7 +48,6 @@ static inline struct list *list_pop(struct list *head)
     list_remove(node);
     return node;
 }
-/* Moves all nodes of `from` to the end of `to`. */
 static inline void list_splice(struct list *to, struct list *from)
 {
     if (list_empty(from)) return;
@@ -59,7 +59,7 @@ static inline void list_splice(struct list *to, struct list *from)
 }
 #define LIST_EACH(head, node)                                                                      \
     for (struct list *node = (head)->next; node != (head); node = node->next)
-/* Like LIST_EACH, but the loop may remove the current node. */
+/* The loop may remove the current node. */
 #define LIST_EACH_SAFE(head, node, following)                                                      \
     for (struct list *node = (head)->next, *following = node->next; node != (head);                \
          node = following, following = node->next)

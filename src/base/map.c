@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* There are two arrays. `entries` contains the entries in order of insertion. Removing an entry
- * leaves a hole (value NULL). `slots` is an open-addressing index over `entries` with linear
- * probing. The slot of a hole stays, so that probes continue past the hole. There are
- * SLOTS_PER_ENTRY slots per entry, so at least half of the slots are empty and every probe ends.
+/* `entries` is in order of insertion. A removed entry becomes a hole (value NULL).
  *
- * When `entries` is full and more than half of the entries are holes, the holes are removed in
- * place. Otherwise both arrays double. Therefore an insertion takes constant time on average, even
- * if the map is full and keys are often replaced. For the same reason `cap` may exceed `max`. */
+ * `slots` is an index over `entries`, with open addressing and linear probing. The slot of a hole
+ * stays, so that probes continue behind the slot. At least half of the slots are empty, so every
+ * probe ends.
+ *
+ * When `entries` is full, the holes are removed if they are more than half of the entries.
+ * Otherwise both arrays double, even beyond `max`. So an insertion takes constant time on
+ * average. */
 enum {
     SLOTS_PER_ENTRY = 2,
     MAP_CAP_FIRST = 8,
@@ -38,7 +39,6 @@ size_t map_count(const struct map *m)
     return m->count;
 }
 
-/* Returns the entry with `key`, or NULL. */
 static struct map_entry *find(const struct map *m, struct str key, uint64_t hash)
 {
     size_t mask = m->slot_count - 1;
@@ -51,7 +51,6 @@ static struct map_entry *find(const struct map *m, struct str key, uint64_t hash
     return NULL;
 }
 
-/* Stores the index in the first empty slot of the entry's probe sequence. */
 static void index_entry(struct map *m, size_t index)
 {
     size_t mask = m->slot_count - 1;
@@ -62,7 +61,7 @@ static void index_entry(struct map *m, size_t index)
     m->slots[i] = (uint32_t)(index + 1);
 }
 
-/* Copies the entries without holes to `to` (may be m->entries), in order, and fills the slots. */
+/* `to` may be m->entries. */
 static void squeeze(struct map *m, struct map_entry *to)
 {
     size_t kept = 0;
@@ -134,7 +133,7 @@ void *map_remove(struct map *m, struct str key)
 
     if (!entry) return NULL;
     value = entry->value;
-    entry->value = NULL; /* the map does not read the key again, so the caller may free the key */
+    entry->value = NULL; /* the key is never read again: the caller may free the key */
     m->count--;
     return value;
 }

@@ -8,10 +8,9 @@
 
 static inline uint64_t memory_cost(size_t size)
 {
-    return ((uint64_t)size + 8 + 15) / 16 * 16; /* header of 8 bytes, steps of 16, like malloc */
+    return ((uint64_t)size + 8 + 15) / 16 * 16; /* malloc(): a header of 8 bytes, steps of 16 */
 }
 
-/* Returns memory that is not zeroed, or NULL if memory ran out. */
 static inline void *memory_take(uint64_t *bytes, size_t size)
 {
     void *memory = malloc(size);

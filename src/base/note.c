@@ -8,7 +8,7 @@
 
 static const char cut_mark[] = "...";
 
-/* Replaces the end of a text that was cut by "...", and keeps the last UTF-8 character complete. */
+/* Ends the text in "...", without cutting a UTF-8 character. */
 static void mark_cut(char text[NOTE_CAP])
 {
     size_t end = NOTE_CAP - sizeof cut_mark;
@@ -23,11 +23,11 @@ static void format_text(char text[NOTE_CAP], const char *format, va_list args)
 {
     int wrote = vsnprintf(text, NOTE_CAP, format, args);
 
-    if (wrote < 0) text[0] = '\0'; /* an encoding error; the error code is still returned */
+    if (wrote < 0) text[0] = '\0'; /* encoding error */
     if (wrote >= NOTE_CAP) mark_cut(text);
 }
 
-/* These functions format into a copy, so that the note's own text may be an argument. */
+/* The text is formatted into a copy, because an argument may be the note's own text. */
 void note_set(struct note *note, const char *format, ...)
 {
     char text[NOTE_CAP];

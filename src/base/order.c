@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The B+ tree.
  *
- * Leaves contain rows, inner nodes contain children, both in ascending order, up to FANOUT each. An
- * inner node also contains the first row under each child, so that a search reads rows and descends
- * into one child per level. The nodes of a level are linked.
+ * Leaves contain rows, inner nodes contain children, both in ascending order, up to FANOUT each.
+ * Nodes of a level are linked.
  *
  * Invariants:
  * 1. every node except the root has at least one entry, and an inner root has at least two
  * 2. rows[i] of an inner node is the first row under child[i]
  * 3. all leaves are at the same depth, and their links give them in order
- * 4. weight[i] is the number of rows under child[i], so that order_rank() descends only once
- * 5. all rows of a node have the first `skip` bytes of one key text in common. This text is
- *    `second` if `by_second` is set, because then all rows have an equal `first`; otherwise it is
- *    `first`. hint[i] contains the bytes of row i after the common bytes. With hints a search reads
- *    one or two rows instead of five. Reading a row is costly
+ * 4. weight[i] is the number of rows under child[i], for order_rank()
+ * 5. the keys of a node's rows have the same first `skip` bytes; hint[i] is the next bytes of row i
+ *    (of `second` if `by_second`, because all `first` are equal, otherwise of `first`)
  *
- * Inserting splits full nodes on the way down. The tree is valid after each split, so if memory
- * runs out, only the new row is missing. A split behind the last entry leaves the old node full, so
- * that rows inserted in order (a restore) fill their nodes. Removing merges a node that is at most
- * a quarter full with a neighbour if both fit into one node. */
+ * Hints avoid reading rows, which mostly waits for memory. Full nodes are split on the way down,
+ * and the tree is valid after each split: if memory runs out, only the new row is missing.
+ * Appending leaves full nodes full. A node that is at most a quarter full is merged with a
+ * neighbour if both fit into one node. */
 #include "base/order.h"
 
 #include <string.h>
@@ -97,7 +94,7 @@ static struct str hinted(const struct order_node *node, struct order_key key)
     return node->by_second ? key.second : key.first;
 }
 
-/* Returns a number that compares like the key's text. Equal numbers do not show the order. */
+/* Returns a number that compares like the key's text. Equal numbers leave the order open. */
 static uint32_t hint_of(const struct order_node *node, struct order_key key)
 {
     struct str rest = str_tail(hinted(node, key), node->skip);
@@ -109,8 +106,8 @@ static uint32_t hint_of(const struct order_node *node, struct order_key key)
     return hint;
 }
 
-/* Compares the node's common bytes with the key. Returns a negative number if all rows are before
- * the key, a positive number if all rows are behind the key, or 0 if the hints decide. */
+/* Compares the node's common bytes with the key: negative if all rows are before the key, positive
+ * if all are behind, 0 if the hints decide. */
 static int common_compare(const struct order_node *node, struct order_key row, struct order_key key)
 {
     struct str ours = hinted(node, row), text = hinted(node, key);
@@ -130,8 +127,7 @@ static size_t text_common(struct str a, struct str b)
     return at;
 }
 
-/* Computes `skip` and the hints. Bytes that the first and the last row have in common are common to
- * all rows, because rows are sorted. */
+/* Bytes that the first and the last row have in common are common to all rows. */
 static void node_hint(const struct order *order, struct order_node *node)
 {
     struct order_key first, last;
@@ -145,7 +141,6 @@ static void node_hint(const struct order *order, struct order_node *node)
         node->hint[i] = hint_of(node, key_at(order, node, i));
 }
 
-/* Updates the hint after the row in `slot` was replaced. */
 static void slot_hint(const struct order *order, struct order_node *node, uint32_t slot)
 {
     struct order_key key = key_at(order, node, slot);
@@ -156,7 +151,8 @@ static void slot_hint(const struct order *order, struct order_node *node, uint32
         node->hint[slot] = hint_of(node, key);
 }
 
-/* Returns the number of entries at or before the key, or, if `at` is false, before the key. */
+/* Returns the number of entries before the key. With `at`, an entry equal to the key counts,
+ * too. */
 static uint32_t node_rank(const struct order *order, const struct order_node *node,
                           struct order_key key, bool at)
 {
@@ -167,7 +163,7 @@ static uint32_t node_rank(const struct order *order, const struct order_node *no
 
     if (sign) return sign < 0 ? node->count : 0;
     hint = hint_of(node, key);
-    for (uint32_t half; left > 0; left -= half) { /* without a branch that could be mispredicted */
+    for (uint32_t half; left > 0; left -= half) { /* no branch that could be mispredicted */
         half = (left + 1) / 2;
         low += node->hint[low + half - 1] < hint ? half : 0;
     }
@@ -183,7 +179,6 @@ static uint32_t node_rank(const struct order *order, const struct order_node *no
     return low;
 }
 
-/* Returns the child that contains the key or would contain it. */
 static uint32_t child_slot(const struct order *order, const struct order_node *node,
                            struct order_key key)
 {
@@ -245,7 +240,7 @@ static const void *row_ahead(const struct order_node *leaf, uint32_t slot)
     return leaf && slot < leaf->count ? leaf->rows[slot] : leaf;
 }
 
-/* Prefetches the rows that follow, because a long walk mostly waits for the memory of its rows. */
+/* Prefetches, because a long walk mostly waits for the memory of its rows. */
 void *order_next(struct order_place *place)
 {
     while (place->leaf && place->slot >= place->leaf->count)
@@ -257,7 +252,6 @@ void *order_next(struct order_place *place)
 }
 
 /* -- inserting -- */
-/* Moves `count` entries from slot `from` to slot `to` of the same or another node. */
 static void node_move(struct order_node *into, uint32_t to, const struct order_node *node,
                       uint32_t from, uint32_t count)
 {
@@ -283,7 +277,7 @@ static void node_close_slot(struct order_node *node, uint32_t slot)
     node->count--;
 }
 
-/* Appends the entries of `from`, starting at `slot`, to `to`: its left neighbour or a new node. */
+/* `to` is the left neighbour or a new node. */
 static void node_move_tail(const struct order *order, struct order_node *to,
                            struct order_node *from, uint32_t slot)
 {
@@ -294,7 +288,7 @@ static void node_move_tail(const struct order *order, struct order_node *to,
     node_hint(order, from);
 }
 
-/* Splits the full child at `slot`; `parent` must have room. */
+/* `parent` must have room. */
 static enum err child_split(struct order *order, struct order_node *parent, uint32_t slot,
                             struct order_key key)
 {
@@ -334,7 +328,6 @@ static enum err root_grow(struct order *order)
     return ERR_OK;
 }
 
-/* Removes roots with only one child. */
 static void root_shrink(struct order *order)
 {
     while (order->root && !order->root->is_leaf && order->root->count == 1) {
@@ -376,7 +369,7 @@ enum err order_insert(struct order *order, void *row)
     node->rows[slot] = row;
     slot_hint(order, node, slot);
     order->count++;
-    /* If the new row is the first row of a subtree, the parent's entry for the subtree changes. */
+    /* If the new row is the first of its subtree, each parent's row for the subtree changes. */
     for (bool first = slot == 0; depth-- > 0;) {
         way[depth]->weight[taken[depth]]++;
         if (first) {
@@ -400,7 +393,8 @@ static void child_merge(struct order *order, struct order_node *parent, uint32_t
     node_close_slot(parent, left + 1);
 }
 
-/* Updates the first row of child `slot` after a removal in the child. Merges sparse nodes. */
+/* After a removal in a child: updates the child's first row in `parent`, and merges sparse
+ * nodes. */
 static void child_tend(struct order *order, struct order_node *parent, uint32_t slot)
 {
     struct order_node *child = parent->child[slot];

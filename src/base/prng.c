@@ -11,8 +11,8 @@ static uint64_t prng_rotate_left(uint64_t x, unsigned by)
     return x << by | x >> (64 - by);
 }
 
-/* Uses splitmix64 to spread one word over the whole state, as the authors of xoshiro advise. Four
- * consecutive outputs are never all zero, the one state that xoshiro must not have. */
+/* splitmix64 spreads one word over the state, as the authors of xoshiro advise. The state is then
+ * never all zero, which xoshiro does not allow. */
 void prng_seed(struct prng *p, uint64_t seed)
 {
     for (size_t i = 0; i < ARRAY_LEN(p->s); i++) {
@@ -28,7 +28,7 @@ uint64_t prng_u64(struct prng *p)
     uint64_t *s = p->s;
     uint64_t result = prng_rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
 
-    assert(s[0] | s[1] | s[2] | s[3]); /* all zero: the generator was never seeded */
+    assert(s[0] | s[1] | s[2] | s[3]); /* all zero: never seeded */
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
@@ -38,8 +38,8 @@ uint64_t prng_u64(struct prng *p)
     return result;
 }
 
-/* The high word of draw * bound is the result. A draw whose low word falls into the incomplete last
- * interval is repeated, because otherwise the first numbers would be slightly more frequent. */
+/* The result is the high word of draw * bound. Draws in the incomplete last interval are repeated;
+ * without this, small results would be slightly more frequent. */
 uint64_t prng_below(struct prng *p, uint64_t bound)
 {
     uint128 product;

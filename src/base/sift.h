@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binary heaps in plain arrays: no item comes before the item at the top. Inlined, so that the
- * compiler knows the item size and the comparison. */
+/* Binary heaps in plain arrays: no item comes before the top item. Inlined, so that the compiler
+ * knows the item size and the comparison. */
 #ifndef BASE_SIFT_H
 #define BASE_SIFT_H
 #include <stdalign.h>
@@ -8,10 +8,9 @@
 
 #include "base/base.h"
 
-enum { SIFT_ITEM_MAX = 32 }; /* size of an item in bytes */
+enum { SIFT_ITEM_MAX = 32 }; /* bytes of an item */
 typedef bool sift_before(const void *context, const void *a, const void *b);
 
-/* Moves item `at` down until none of its children comes before it. */
 __attribute__((always_inline)) static inline void sift_down(void *items, size_t size, size_t count,
                                                             size_t at, sift_before *before,
                                                             const void *context)
@@ -31,7 +30,6 @@ __attribute__((always_inline)) static inline void sift_down(void *items, size_t 
     memcpy(base + at * size, moved, size);
 }
 
-/* Moves item `at` up until it does not come before its parent. */
 __attribute__((always_inline)) static inline void sift_up(void *items, size_t size, size_t at,
                                                           sift_before *before, const void *context)
 {
@@ -45,7 +43,6 @@ __attribute__((always_inline)) static inline void sift_up(void *items, size_t si
     memcpy(base + at * size, moved, size);
 }
 
-/* Turns `count` items in any order into a heap. */
 __attribute__((always_inline)) static inline void sift_all(void *items, size_t size, size_t count,
                                                            sift_before *before, const void *context)
 {

@@ -29,7 +29,7 @@ bool str_equal_nocase(struct str a, struct str b)
 int str_compare(struct str a, struct str b)
 {
     size_t common = min_size(a.len, b.len);
-    /* Skips memcmp() if both texts are at the same address, as interned texts are. */
+    /* Interned texts have equal addresses and need no memcmp(). */
     int order = common > 0 && a.at != b.at ? memcmp(a.at, b.at, common) : 0;
 
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
@@ -107,7 +107,7 @@ enum err str_to_i64(struct str s, int64_t *ret_value)
 
     if (err) return err;
     if (size > most) return ERR_TOO_LARGE;
-    /* Computes -(size - 1) - 1, because the magnitude of INT64_MIN does not fit into int64_t. */
+    /* -(size - 1) - 1, because the magnitude of INT64_MIN does not fit into int64_t. */
     *ret_value = negative && size > 0 ? -(int64_t)(size - 1) - 1 : (int64_t)size;
     return ERR_OK;
 }
@@ -122,8 +122,8 @@ char *str_dup(struct str s)
     return copy;
 }
 
-/* The range of the second byte excludes overlong forms, surrogates and values above U+10FFFF
- * (Unicode, table 3-7). Later bytes are always 80..BF. */
+/* The second byte's range excludes overlong forms, surrogates and values above U+10FFFF (Unicode,
+ * table 3-7). */
 size_t utf8_step(const char *text, size_t left)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -150,7 +150,7 @@ bool str_is_utf8(struct str s)
     for (size_t left = s.len; left > 0;) {
         bool ascii = left >= 8 && (load_le64(at) & 0x8080808080808080u) == 0;
         size_t len;
-        /* Tests the last bytes as one 8-byte word, which overlaps bytes already tested. */
+        /* Tests the last bytes as one word, which overlaps bytes already tested. */
         if (left < 8 && s.len >= 8 && (load_le64(at + left - 8) & 0x8080808080808080u) == 0)
             return true;
         len = ascii ? 8 : utf8_step(at, left);
@@ -161,7 +161,7 @@ bool str_is_utf8(struct str s)
     return true;
 }
 
-/* SipHash-1-3: one compression round and three final rounds. */
+/* SipHash-1-3: one compression round, three final rounds. */
 static uint64_t str_rotate_left(uint64_t x, unsigned by)
 {
     return x << by | x >> (64 - by);
@@ -188,7 +188,7 @@ static inline void sip_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-/* Returns the last `len` % 8 bytes, with the length in the top byte. */
+/* The last `len` % 8 bytes, with the length in the top byte. */
 static inline uint64_t sip_tail(const char *at, size_t len)
 {
     size_t rest = len % 8;
@@ -203,7 +203,7 @@ static inline uint64_t sip_tail(const char *at, size_t len)
 
 uint64_t str_hash(struct str s, uint64_t seed)
 {
-    /* The key's second word is a multiple of the seed, so that seed 0 gives the all-zero key. */
+    /* Seed 0 gives the all-zero key. */
     uint64_t second = seed * 0x9E3779B97F4A7C15u;
     uint64_t v[4] = {seed ^ 0x736F6D6570736575u, second ^ 0x646F72616E646F6Du,
                      seed ^ 0x6C7967656E657261u, second ^ 0x7465646279746573u};

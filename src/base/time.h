@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A separate type for each clock, so that mixing wall time and monotonic time does not compile. No
- * function here reads a clock: pure code gets the time as an argument, other code from io/. */
+/* A separate type for each clock: mixing wall time and monotonic time does not compile. No function
+ * here reads a clock: pure code gets the time as an argument, other code from io/. */
 #ifndef BASE_TIME_H
 #define BASE_TIME_H
 #include "base/base.h"
 
-/* Time since an arbitrary start; never goes back. */
+/* Never goes back. The start is arbitrary. */
 typedef struct {
     uint64_t ms;
 } mono_time;
-/* Time since 1970-01-01 UTC; may jump forwards and backwards. */
+/* Time since 1970-01-01 UTC. May jump in both directions. */
 typedef struct {
     uint64_t ms;
 } wall_time;
-/* The same clock as mono_time in nanoseconds, for measuring only. */
+/* mono_time in nanoseconds, for measuring only. */
 typedef struct {
     uint64_t ns;
 } mono_ns;
@@ -31,7 +31,7 @@ static inline bool mono_due(mono_time deadline, mono_time now)
 {
     return now.ms >= deadline.ms;
 }
-/* Returns the time from `from` to `to`, or 0 if `to` is earlier. */
+/* 0 if `to` is earlier. */
 static inline uint64_t mono_elapsed_ms(mono_time from, mono_time to)
 {
     return to.ms > from.ms ? to.ms - from.ms : 0;

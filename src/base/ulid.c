@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ULID is a number of 128 bits: 48 bits of time above 80 random bits. */
+/* ULIDs as numbers of 128 bits: 48 bits of time above 80 random bits. */
 #include "base/ulid.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static_assert(sizeof alphabet == 32 + 1, "five bits a character");
 enum { RANDOM_BYTES = 10, RANDOM_BITS = 8 * RANDOM_BYTES };
 static const uint64_t time_most_ms = (1ull << 48) - 1;
 
-/* Returns the five bits of a character, or -1. */
+/* -1 if not in the alphabet. */
 static int ulid_digit(char c)
 {
     const char *at;
@@ -22,7 +22,7 @@ static int ulid_digit(char c)
     return at ? (int)(at - alphabet) : -1;
 }
 
-/* The next two functions convert between bytes (big-endian) and one number. */
+/* Conversions between bytes (big-endian) and a number. */
 static uint128 ulid_number(const struct ulid *ulid)
 {
     uint128 number = 0;

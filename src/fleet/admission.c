@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Admits replicas to the cluster. An admission asks fleet/admit.h for its next step, has the Raft
- * log execute the step, and repeats until done or timed out. It retries a step that is not possible
- * yet. It keeps only the request, so a new leader can continue it. Event loop's thread. */
+/* Admits replicas to the cluster: asks fleet/admit.h for the next step, has the Raft log execute
+ * the step, and repeats until done or timed out. An admission stores only the request, so a new
+ * leader can continue. Event loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,14 +52,14 @@ static void admission_wait(struct admission *a, const struct note *why)
 static void admission_answered(struct admission *a, enum err err, const struct note *note)
 {
     a->busy = false;
-    if (a->quorum->stopping) { /* end now, because the event loop may not run a timer again */
+    if (a->quorum->stopping) { /* end now: the event loop may not run a timer again */
         admission_end(a, err ? err : ERR_CLOSED, note);
         return;
     }
     switch (err) {
     case ERR_OK:
     case ERR_EXISTS:
-    case ERR_NOT_FOUND: /* another request made this change first: take the next step at once */
+    case ERR_NOT_FOUND: /* another request made the change: take the next step at once */
         timer_start_in(&a->timer, 0);
         break;
     case ERR_NOT_READY:
@@ -95,7 +95,7 @@ static void admission_propose(struct admission *a, const struct roster_command *
     struct buf bytes = {.data = room, .cap = sizeof room, .max = sizeof room};
     enum err err = roster_encode(command, &bytes);
 
-    assert(!err); /* cannot fail: admit_next has validated the entry, and every command fits */
+    assert(!err); /* admit_next has validated the entry */
     a->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
                                     .version = roster_command_version(command),
                                     .flags = command->op == ROSTER_FORGET ? PROPOSE_FREES : 0,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of admission. Each pure function decides or leaves the decision to the next one. */
+/* The rules of admission. Pure: each function decides or leaves the decision to the next one. */
 #include "fleet/admit.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static const struct replica_member *at_address(const struct admit_view *view, co
     return NULL;
 }
 
-/* Returns how long a member has been silent since this leader's election. */
+/* How long a member has been silent since this leader's election. */
 static uint64_t member_silence(const struct admit_view *view, const struct replica_member *member)
 {
     return member->self ? 0 : min_u64(member->silent_ms, view->leading_ms);
@@ -32,7 +32,6 @@ static bool member_is_dead(const struct admit_view *view, const struct replica_m
     return member_silence(view, member) >= ADMIT_SILENT_MS;
 }
 
-/* Returns true if the entry is another replica identity with the name of the requesting replica. */
 static bool is_older(const struct roster_entry *entry, const struct admit_request *request)
 {
     return entry->id != request->entry.id && strcmp(entry->name, request->entry.name) == 0;
@@ -65,7 +64,7 @@ static struct admit_step admit_refuse(enum err err, const char *why)
 
 /* -- the rules, in the order of their evaluation -- */
 
-/* Returns true if the request is refused; `step` then contains the reason. */
+/* If true, `step` is the refusal. */
 static bool request_is_wrong(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
@@ -90,7 +89,7 @@ static bool request_is_wrong(const struct admit_view *view, const struct admit_r
     return true;
 }
 
-/* Returns true if another replica of this name still responds. One of the two is a mistake. */
+/* Another replica of this name still responds. One of the two is a mistake. */
 static bool name_is_held(const struct admit_view *view, const struct admit_request *request,
                          struct admit_step *step)
 {
@@ -131,10 +130,8 @@ static bool is_met_at(const struct replica_member *member, const char *address)
     return strcmp(member->met_at, address) == 0;
 }
 
-/* Returns true if another replica is listed at the requested address, unless the list is outdated.
- * The list is outdated if the leader has reached the requesting replica at the address, but not the
- * other replica. Without this exception, two replicas that exchange their addresses would wait for
- * each other forever. */
+/* If the leader reaches only the requesting replica at an address, this replica takes the address
+ * from the listed member. Otherwise two replicas that exchange addresses would wait forever. */
 static bool address_is_taken(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
@@ -203,7 +200,7 @@ struct admit_step admit_next(const struct admit_view *view, const struct admit_r
 
     if (request_is_wrong(view, request, &step)) return step;
     if ((!member || member->role != MEMBER_VOTER) && name_is_held(view, request, &step))
-        return step; /* wait, also if the replica is a learner: the older replica may return */
+        return step; /* also for a learner: the older replica may return */
     if (roster_lacks(view, request, &step)) return step;
     if (!member || strcmp(member->address, request->raft) != 0) {
         if (address_is_taken(view, request, &step)) return step;

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides what the leader does next for a replica that asks to join. Pure: each call returns one
- * step from the configuration, the roster and the request. Repeated steps lead to ADMIT_DONE.
+ * step from the configuration, the roster and the request, until ADMIT_DONE.
  *
  *   unknown        enter the replica in the roster -> add it as a learner
  *   learner        wait until it has caught up -> remove a dead older identity of its name ->
  *                  promote it
- *   moved          change its address. If another replica is listed at the new address and the
+ *   moved          change its address; if another replica is listed at the new address and the
  *                  leader has reached the moved one there, the two swap addresses
  *   voter in place remove older identities -> done
  *
- * An older identity with the same name means a lost disk. A voter that lost its votes must never
- * vote again. The leader removes an older identity only after a silence, because otherwise two
- * processes with one name would remove each other. Normally the new replica catches up before the
- * removal. The removal comes first if both identities have the same address, because two members
- * never share an address.
+ * An older identity with the same name means a lost disk. It is removed only after a silence,
+ * because otherwise two processes with one name would remove each other. The new replica catches up
+ * first, unless both identities have the same address, which two members never share.
  *
- * The Raft log (log/members.h) decides if a change of members is safe now or must wait. */
+ * The Raft log (log/members.h) decides whether a change of members is safe now. */
 #ifndef FLEET_ADMIT_H
 #define FLEET_ADMIT_H
 #include "base/note.h"
@@ -23,11 +21,11 @@
 
 enum {
     ADMIT_SILENT_MS = 3000,   /* silence after which an older identity counts as dead */
-    ADMIT_CATCH_UP_MAX = 1024 /* a learner that lacks at most 1,024 log entries is up to date */
+    ADMIT_CATCH_UP_MAX = 1024 /* log entries that a learner may lack */
 };
 struct admit_request {
     struct roster_entry entry;
-    uint64_t cluster_id; /* 0: the replica belongs to no cluster yet */
+    uint64_t cluster_id; /* 0: no cluster yet */
     char raft[REPLICA_ADDRESS_MAX + 1];
 };
 struct admit_view { /* what the leader currently knows */
@@ -38,12 +36,12 @@ struct admit_view { /* what the leader currently knows */
     const struct roster *roster;
 };
 enum admit_kind {
-    ADMIT_DONE,   /* the replica is a voter at its address, and listed in the roster */
+    ADMIT_DONE,   /* the replica is a voter at its address, and in the roster */
     ADMIT_ENTER,  /* propose ROSTER_PUT with the request's entry */
     ADMIT_FORGET, /* propose ROSTER_FORGET of `id` */
     ADMIT_CHANGE, /* call replica_change with `change`, `id` and the Raft address */
-    ADMIT_WAIT,   /* call admit_next again later; `note` contains the reason */
-    ADMIT_REFUSE, /* refuse the replica permanently; `err` and `note` contain the reason */
+    ADMIT_WAIT,   /* call admit_next again later; `note` has the reason */
+    ADMIT_REFUSE, /* refuse for good; `err` and `note` have the reason */
 };
 struct admit_step {
     enum admit_kind kind;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores answers in a ring by age and in a map by request id. Views refer to answers by pointer,
- * because answers never change. The last view frees dropped answers. Runs during apply. */
+/* Stores answers in a ring by age and in a map by request id. Answers never change, so views point
+ * to them, and the last view frees dropped answers. Runs during apply. */
 #include "fleet/answers.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { ANSWERS_HEAD = 4 };
 
-struct answer {               /* never changes; stored in encoded form */
+struct answer {               /* stored in encoded form */
     struct answer *next_gone; /* links dropped answers that a view may still use */
     size_t len;
     char bytes[]; /* the encoded answer, then its key: kind and id */
@@ -18,7 +18,7 @@ struct answer {               /* never changes; stored in encoded form */
 struct fleet_answers {
     size_t max, first, count; /* first: index of the oldest answer in the ring */
     struct answer **ring;
-    struct map by_key; /* each key is one byte for the kind, then the request id */
+    struct map by_key; /* key: one byte for the kind, then the request id */
     size_t views;
     struct answer *gone;
 };
@@ -28,7 +28,7 @@ struct fleet_answers_view {
     struct answer *at[];
 };
 
-/* Returns the map key. In the encoding kind and id are separate, so a key follows the encoding. */
+/* The key is stored behind the encoding, where kind and id are separate. */
 static struct str key_of(const struct answer *answer)
 {
     size_t id_len = (uint8_t)answer->bytes[1];
@@ -74,7 +74,7 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers)
         free(answers);
         return ERR_NOMEM;
     }
-    map_init(&answers->by_key, max, 0); /* fixed seed, because simulated runs must be repeatable */
+    map_init(&answers->by_key, max, 0); /* fixed seed: simulated runs must be repeatable */
     *ret_answers = answers;
     return ERR_OK;
 }

@@ -17,7 +17,7 @@
 
 enum {
     ARCHIVE_SLICE_BYTES = 256 << 10,
-    MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* state machines, in ascending order of their ids */
+    MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* in ascending order of their ids */
     LEVEL_FIRST = 1,                     /* cluster level of an archive that stores none */
 };
 
@@ -28,9 +28,8 @@ struct archive {
     struct roster *roster;
     struct state_machine machines[MACHINES_MAX];
     size_t machine_count;
-    /* for reading */
-    bool begun[MACHINES_MAX]; /* indexed by state machine: its section is being read */
-    bool has[MACHINES_MAX];   /* indexed by state machine: its section was read */
+    bool begun[MACHINES_MAX]; /* by state machine: its section is being read */
+    bool has[MACHINES_MAX];   /* by state machine: its section was read */
     uint64_t bytes[MACHINES_MAX];
     /* for writing */
     struct sections sections;
@@ -254,7 +253,7 @@ void archive_close(struct archive *archive)
 {
     if (!archive) return;
     sections_end(&archive->sections);
-    /* Ends unfinished restores, because restore_end also frees the memory of the restore. */
+    /* restore_end also frees an unfinished restore. */
     for (size_t i = 0; i < archive->machine_count; i++)
         if (archive->begun[i])
             (void)archive->machines[i].ops->restore_end(archive->machines[i].state, NULL);
@@ -317,7 +316,7 @@ enum err archive_restore(struct archive *archive, const struct archive_restore_o
         .dir = options->dir,
         .address = options->address,
         .index = facts->index,
-        /* The new term must be higher, because shards ignore instructions with a lower term. */
+        /* Higher than the old term: shards ignore instructions with a lower term. */
         .term = recovery_above(facts->term, recovery_floor(options->wall_ms)),
         .clock_ns = facts->clock_ns,
         .level = facts->level,

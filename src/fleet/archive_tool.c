@@ -80,7 +80,6 @@ static enum err say_counts(const char *before, const struct fleet_counts *counts
     return err || !any ? err : buf_append_c(out, after);
 }
 
-/* Lists what the archive does not contain, which an administrator must know before a restore. */
 static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
 {
     enum err err =
@@ -137,7 +136,7 @@ static enum err say_verified(const char *path, const struct archive_facts *facts
 
 /* -- restore and verify -- */
 
-/* Reports a damaged archive as ERR_CORRUPT. ERR_INVALID would blame the command line. */
+/* A damaged archive is ERR_CORRUPT, because ERR_INVALID would blame the command line. */
 static enum err open_archive(struct fs *fs, const char *path, const struct state_machine *more,
                              struct archive **ret_archive, struct note *note)
 {

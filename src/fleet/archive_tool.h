@@ -7,12 +7,12 @@
 struct restore_request {
     struct archive_restore_options to;
     const char *archive;
-    const char *name; /* name of the node, shown in the report */
-    bool replaces;    /* replace the directory's content; false: return ERR_EXISTS */
+    const char *name; /* name of the node, for the report */
+    bool replaces;    /* replace the directory's content; false: ERR_EXISTS */
     bool json;
 };
 /* Restores an archive and appends a report to `out`. `more` is as in archive_open. ERR_BUSY: the
- * directory is in use. ERR_CORRUPT: not an archive, or damaged. Also archive_restore's errors. */
+ * directory is in use. ERR_CORRUPT: not an archive, or damaged. Errors of archive_restore. */
 enum err archive_tool_restore(const struct restore_request *wish, const struct state_machine *more,
                               struct buf *out, struct note *note);
 /* Reads the whole archive, changes nothing, and reports its content. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the rounds of queries to other replicas. Meanwhile it answers calls on the replica's gRPC
- * port. Runs on the event loop's thread. bootstrap_rules.h has the rules and the invariant. */
+/* Runs the rounds of queries to other replicas, and meanwhile answers calls on the replica's gRPC
+ * port. bootstrap_rules.h has the rules and the invariant. Runs on the event loop's thread. */
 #include "fleet/bootstrap.h"
 
 #include <inttypes.h>
@@ -24,17 +24,17 @@ struct bootstrap {
     char addresses[BOOTSTRAP_PEERS_MAX][SURVEY_ADDRESS_CAP];
     char reasons[BOOTSTRAP_PEERS_MAX][128]; /* why a peer is UNCLEAR or REFUSED */
     size_t count;
-    bool running, by_hand; /* by_hand: an administrator ordered the running round */
+    bool running, by_hand; /* by_hand: an administrator ordered the round */
     bool stopped, decided;
-    struct rpc_call *order; /* BootstrapReplica call that waits for a round's result; or NULL */
+    struct rpc_call *order; /* a BootstrapReplica call that waits for a round, or NULL */
     char name[BOOTSTRAP_NAME_CAP];
-    char text[TEXT_CAP]; /* describes what the replica waits for */
+    char text[TEXT_CAP]; /* what the replica waits for */
 };
 static_assert((int)BOOTSTRAP_PEERS_MAX >= (int)SURVEY_ADDRESSES_MAX, "every address is asked");
 
 /* -- describing the wait -- */
 
-/* Appends the state of one peer to `text`. A description that does not fit is left out. */
+/* A description that does not fit is left out. */
 static void bootstrap_describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
 {
     const char *address = b->addresses[at];
@@ -62,7 +62,6 @@ static void bootstrap_describe(struct bootstrap *b, const struct bootstrap_round
     b->text[text.len] = '\0';
 }
 
-/* Logs what the replica waits for, at intervals and whenever the reason changes. */
 static void bootstrap_log_wait(struct bootstrap *b, const struct bootstrap_round *round)
 {
     mono_time now = loop_now(b->io->loop);
@@ -147,7 +146,7 @@ static void bootstrap_log_cluster(const struct bootstrap *b)
                      log_text("peer", b->addresses[i]));
 }
 
-/* Answers an administrator's BootstrapReplica call with success or the reason of a refusal. */
+/* `order` gets success or the reason of a refusal. */
 static void bootstrap_answer_order(struct bootstrap *bootstrap, bool done, const char *reason)
 {
     Muster__V1__BootstrapReplicaResponse response = MUSTER__V1__BOOTSTRAP_REPLICA_RESPONSE__INIT;

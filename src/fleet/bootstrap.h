@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replica that waits to bootstrap a cluster. In rounds, it asks every join address for a promise
- * until fleet/bootstrap_rules.h decides. Meanwhile its gRPC port answers only PromiseBootstrap,
- * BootstrapReplica and StateHash. Every other method fails with UNAVAILABLE, and is not applied. */
+/* A replica that waits to bootstrap a cluster. The replica asks every join address for a promise,
+ * in rounds, until fleet/bootstrap_rules.h decides. Meanwhile its gRPC port answers only
+ * PromiseBootstrap, BootstrapReplica and StateHash; other methods get UNAVAILABLE. */
 #ifndef FLEET_BOOTSTRAP_H
 #define FLEET_BOOTSTRAP_H
 #include "fleet/bootstrap_rules.h"
@@ -23,14 +23,14 @@ struct bootstrap_options {
     void (*waits)(void *owner, const char *for_what);
     void *owner;
 };
-/* Reads the file DIR/BOOTSTRAP, or draws new identities and writes the file. */
+/* Reads DIR/BOOTSTRAP, or draws new identities and writes the file. */
 enum err bootstrap_open(const struct bootstrap_options *options, struct bootstrap **ret_bootstrap,
                         struct note *note);
 /* for formatting the data directory */
 struct datadir bootstrap_identity(const struct bootstrap *bootstrap);
 enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *server,
                            struct note *note);
-/* Stops the queries without calling done(). Calls closed(), unless NULL, after the last query. */
+/* Stops the queries without done(). Calls closed(), unless NULL, after the last query. */
 void bootstrap_stop(struct bootstrap *bootstrap, void (*closed)(void *owner), void *owner);
 void bootstrap_free(struct bootstrap *bootstrap); /* after closed() and the server's close */
 #endif

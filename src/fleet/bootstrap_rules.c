@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pure functions for fleet/bootstrap.c and fleet/service_replica.c, on the event loop's thread. */
+/* Pure functions for fleet/bootstrap.c and fleet/service_replica.c. */
 #include "fleet/bootstrap_rules.h"
 
 #include <string.h>
@@ -15,8 +15,7 @@ enum bootstrap_start bootstrap_start(const struct bootstrap_facts *facts)
 
 /* -- the founder -- */
 
-/* Returns true for a first replica of a cluster, whose ordinal is below `expect`. A replica with a
- * higher ordinal may have no log although the cluster exists, because the replica is new. */
+/* A replica with an ordinal of `expect` or more may have no log although the cluster exists. */
 static bool is_founding(const struct bootstrap_round *round, const char *name)
 {
     uint64_t ordinal;
@@ -25,8 +24,7 @@ static bool is_founding(const struct bootstrap_round *round, const char *name)
     return !join_ordinal(str_from(name), &ordinal, &note) && ordinal < round->expect;
 }
 
-/* Returns false if a promise comes from no additional replica: from a second address of a replica,
- * or from a second process with its name or with this replica's name. */
+/* Only one promise counts per replica and per name, and none with this replica's name. */
 static bool promise_counts(const struct bootstrap_round *round, size_t at)
 {
     const struct bootstrap_peer *peer = &round->peers[at];

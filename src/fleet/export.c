@@ -2,10 +2,10 @@
 /* The export loop: at each interval the leader writes the fleet tables to a directory, in the
  * original program's format (coordinator.md 6.4, fleet/export_dir.h).
  *
- * A tick is skipped on a follower, while the previous export is still running, and while all tables
- * are empty. An unchanged state is exported again, so that the age of `latest` shows the age of its
- * content. A failed export is logged, counted and retried at the next tick. It never stops the
- * coordinator. The event loop reads the tables in slices; a worker thread writes the files.
+ * A tick is skipped on a follower, during an export, and while all tables are empty. An unchanged
+ * state is exported again: the age of `latest` is the age of its content. A failed export is
+ * retried at the next tick. The event loop reads the tables in slices; a worker thread writes the
+ * files.
  *
  *     idle -> asking (confirms leadership) -> copying, a slice per turn -> finishing -> idle
  *               |                       |
@@ -37,7 +37,7 @@ struct export_loop {
     enum state state;
     bool copied; /* the copy is complete */
 
-    /* used by the worker thread while `busy` is true */
+    /* for the worker thread while `busy` is true */
     bool busy;
     enum work work;
     enum err err, prune_err;
@@ -97,7 +97,7 @@ static void export_on_job(struct job *job, enum err err)
     struct export_loop *loop = CONTAINER_OF(job, struct export_loop, job);
 
     loop->busy = false;
-    if (!err) export_step(loop); /* after an error the export loop is being closed */
+    if (!err) export_step(loop); /* otherwise the export loop is being closed */
 }
 
 static void export_submit(struct export_loop *loop, enum work work)
@@ -109,7 +109,7 @@ static void export_submit(struct export_loop *loop, enum work work)
     loop->err = ERR_OK;
     loop->note.text[0] = '\0';
     job_init(&loop->job, export_run, export_on_job);
-    err = worker_submit(loop->worker, &loop->job); /* the queue has room: there is only one job */
+    err = worker_submit(loop->worker, &loop->job); /* never full: there is only one job */
     loop->busy = !err;
 }
 
@@ -215,7 +215,7 @@ static void export_on_timer(struct timer *timer)
     struct export_loop *loop = CONTAINER_OF(timer, struct export_loop, timer);
 
     timer_start_in(timer, loop->every_ms);
-    if (loop->state == ASKING) { /* no majority answered within one interval */
+    if (loop->state == ASKING) { /* no majority answered within the interval */
         replica_read_cancel(loop->service->leader.replica, &loop->ticket);
         export_give_up(loop, ERR_UNAVAILABLE, "no majority answered");
     }
@@ -278,7 +278,7 @@ void export_loop_close(struct export_loop *loop)
 {
     if (!loop) return;
     if (loop->state == ASKING) replica_read_cancel(loop->service->leader.replica, &loop->ticket);
-    loop->state = IDLE; /* IDLE: the result of a running job is ignored */
+    loop->state = IDLE; /* the result of a running job is ignored */
     worker_close(loop->worker);
     export_abandon(loop->file);
     fleet_copy_close(&loop->copy);

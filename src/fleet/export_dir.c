@@ -13,7 +13,7 @@ enum {
     DIR_MODE = 0755,
     EXPORT_DIR_FILE_MODE = 0644,
     STAMP_LEN = 15,      /* YYYYMMDD-HHMMSS */
-    SYNC_BYTES = 8 << 20 /* sync every 8 MiB: one long sync would delay the Raft log's syncs */
+    SYNC_BYTES = 8 << 20 /* one long sync would delay the Raft log's syncs */
 };
 
 struct export_file {
@@ -25,7 +25,7 @@ struct export_file {
     uint64_t unsynced;
 };
 
-/* Formats DIR/NAME. Every path fits, because export_loop_open refuses a longer directory. */
+/* Every path fits: export_loop_open refuses a longer directory. */
 static void export_path_of(const char *dir, const char *name, char path[FS_PATH_CAP])
 {
     int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
@@ -46,7 +46,7 @@ static void export_temp_of(const char *name, char temp[EXPORT_NAME_CAP + 8])
 
 /* -- existing exports -- */
 
-/* Returns true if the name is that of an export. Other files of the directory are not removed. */
+/* Other files in the directory are not removed. */
 static bool is_export(const char *name)
 {
     for (size_t i = 0; i < STAMP_LEN; i++)
@@ -60,7 +60,7 @@ static bool is_temporary(const char *name)
 }
 
 struct look {
-    const char *newest; /* name that is never chosen as `oldest`; or NULL */
+    const char *newest; /* never chosen as `oldest`; may be NULL */
     bool (*wanted)(const char *name);
     size_t count;
     char oldest[EXPORT_NAME_CAP]; /* the smallest name; empty: none */
@@ -77,7 +77,7 @@ static void export_look_at(void *context, const char *name, enum fs_kind kind)
         snprintf(look->oldest, sizeof look->oldest, "%s", name);
 }
 
-/* Removes the files of an export, then its directory. A missing file is no error. */
+/* A missing file is no error. */
 static enum err remove_dir(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     static const char *const files[] = {"meta.json", "state"};
@@ -228,7 +228,7 @@ enum err export_finish(struct export_file *own_file, char name[EXPORT_NAME_CAP],
         export_abandon(file);
         return err;
     }
-    /* The directory is synced first, because `latest` may point only to a durable name. */
+    /* First, because `latest` may point only to a durable name. */
     err = export_note(note, fs_sync_dir(file->fs, file->dir), "sync", file->dir);
     if (!err) err = swap_latest(file, note);
     if (!err) memcpy(name, file->name, sizeof file->name);
@@ -242,14 +242,14 @@ void export_abandon(struct export_file *own_file)
 
     if (!own_file) return;
     export_temp_of(own_file->name, temp);
-    /* if the removal fails, the next start repeats the removal */
+    /* the next start repeats a failed removal */
     (void)remove_dir(own_file->fs, own_file->dir, temp, NULL);
     file_free(own_file);
 }
 
 /* -- pruning -- */
 
-/* Removes an export. Renames it first, so that a partly removed export never looks complete. */
+/* Renames the export first: a partly removed export must never look complete. */
 static enum err remove_export(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     char path[FS_PATH_CAP], aside[FS_PATH_CAP], temp[EXPORT_NAME_CAP + 8];

@@ -53,7 +53,7 @@ struct join_effects join_step(struct join *join, enum join_event event,
         join->ask_at = mono_after(now, join->wait_ms);
         join->wait_ms = min_u64(2 * join->wait_ms, JOIN_WAIT_MAX_MS);
     }
-    /* A replica that had its place asks again only if it sees a leader and is still a member. */
+    /* A replica that lost its place asks again only if it sees a leader and is still a member. */
     if (join->settled && view->leader_known && view->member && !has_place(view))
         begin_anew(join, now);
     if (!join->settled && has_place(view)) {
@@ -72,7 +72,7 @@ struct join_effects join_step(struct join *join, enum join_event event,
         out.wake_at = join->ask_at;
         return out;
     }
-    if (view->leads && !view->ready) { /* the leader will be ready soon: the view changes then */
+    if (view->leads && !view->ready) { /* the view changes when the leader is ready */
         out.wake_at = mono_after(now, JOIN_WAIT_FIRST_MS);
         return out;
     }

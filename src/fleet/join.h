@@ -3,10 +3,9 @@
  * Pure. bootstrap_rules.h decides which replica bootstraps a cluster.
  *
  * A replica asks until a leader is known and the replica is a voter at its own addresses. A leader
- * asks itself; any other replica asks at the join addresses. Between two attempts a replica waits
- * 1, 2, 4, 8 and then always 15 seconds, whatever the response was. A replica that becomes the
- * leader checks its own entry at once. A replica that lost its place asks again only if it is still
- * a member. A replica that was removed on purpose therefore stays out until its restart. */
+ * asks itself; other replicas ask at the join addresses, after 1, 2, 4, 8 and then always 15
+ * seconds. A new leader checks its own entry at once. A replica that was removed on purpose stays
+ * out until its restart. */
 #ifndef FLEET_JOIN_H
 #define FLEET_JOIN_H
 #include "base/note.h"
@@ -30,7 +29,7 @@ enum err join_name(struct str id, struct note *note);
 struct join_view { /* what the replica knows about its membership */
     bool leader_known, leads, ready;
     bool member, voter;
-    bool in_place; /* the members and the roster list the replica's current addresses */
+    bool in_place; /* at the replica's current addresses */
 };
 struct join { /* zeroed at the start */
     uint64_t wait_ms;
@@ -39,11 +38,11 @@ struct join { /* zeroed at the start */
 };
 enum join_event { JOIN_LOOK, JOIN_ANSWERED };
 struct join_effects {
-    bool ask;          /* send a join request to the join addresses; JOIN_ANSWERED follows */
+    bool ask;          /* ask at the join addresses; JOIN_ANSWERED follows */
     bool fix;          /* this leader corrects its own roster entry; JOIN_ANSWERED follows */
     bool settled;      /* the replica became a voter at its addresses */
     bool removed;      /* the replica ceased to be a member */
-    mono_time wake_at; /* when to call join_step with JOIN_LOOK, unless the view changes before */
+    mono_time wake_at; /* call join_step with JOIN_LOOK then */
 };
 struct join_effects join_step(struct join *join, enum join_event event,
                               const struct join_view *view, mono_time now);

@@ -19,8 +19,8 @@
 
 enum {
     REPLY_HEAD = 20,
-    /* The largest command is a quota row of short names. Decoding it needs twenty times its bytes.
-     * The limit is higher, so a failed allocation means that the process is out of memory. */
+    /* Decoding needs at most twenty times a command's bytes. The limit is higher, so a failed
+     * allocation means that the process is out of memory. */
     MACHINE_ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
     PART_MAX = 64 << 10, /* bytes of stored answers that are parsed at a time */
 };
@@ -75,7 +75,7 @@ struct fleet *fleet_machine_fleet(struct fleet_machine *machine)
 }
 
 /* -- applying -- */
-/* Encodes the reply. Returns an empty text if memory ran out. Valid until the next call. */
+/* Empty if memory runs out. Valid until the next call. */
 static struct str reply_make(struct fleet_machine *machine, const struct fleet_result *result)
 {
     struct encoder out = {&machine->reply, ERR_OK};
@@ -112,7 +112,7 @@ enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
     return ERR_OK;
 }
 
-/* Hashes the command's arguments, but not the time, because each retry sets the time anew. */
+/* The time does not count: each retry sets the time anew. */
 static uint64_t command_fingerprint(const struct fleet_command *command)
 {
     const struct fleet_quota *quota = command->kind == FLEET_SET_QUOTA ? &command->set_quota : NULL;
@@ -120,7 +120,7 @@ static uint64_t command_fingerprint(const struct fleet_command *command)
     uint64_t hash = 0;
 
     if (command->kind == FLEET_CLEAR_LEAVING) hash = command->clear_leaving.since;
-    if (command->force) hash = 1; /* the hash starts with 0 without `force`, as in older releases */
+    if (command->force) hash = 1; /* without `force` the hash starts with 0, as in older releases */
     for (size_t i = 0; i < FLEET_TEXTS_MAX; i++)
         hash = str_hash(i < texts ? command->texts[i] : STR_EMPTY, hash);
     for (size_t i = 0; quota && i < quota->slice_count; i++)
@@ -134,8 +134,8 @@ uint32_t fleet_command_version(const struct fleet_command *command)
                                                                   : FLEET_FIRST_VERSION;
 }
 
-/* Returns the key of an answer: the request id and a fingerprint of the command. The id alone is
- * not enough, because several requests of one trace may share an id. */
+/* Several requests of one trace may share a request id, so the key also has a fingerprint of the
+ * command. */
 static struct str answer_id(const struct machine_entry *entry, const struct fleet_command *command,
                             char id[FLEET_ANSWER_ID_MAX])
 {
@@ -177,10 +177,10 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);
     answer = reply_make(machine, &result);
-    (void)buf_append(reply, answer); /* out of memory: no reply, but the answer is stored */
+    (void)buf_append(reply, answer); /* if memory runs out, the answer is stored anyway */
     if (key.len &&
         (!answer.len || fleet_answers_put(machine->answers, (uint8_t)command.kind, key, answer)))
-        abort(); /* out of memory: without the answer, a repeated request would be applied again */
+        abort(); /* without the answer, a repeated request would be applied again */
     return ERR_OK;
 }
 
@@ -227,7 +227,7 @@ static enum err machine_restore_begin(void *state, uint64_t index, struct note *
     return err;
 }
 
-/* Converts parse errors to ERR_CORRUPT, because muster itself wrote the snapshot. */
+/* A parse error means damage, because muster itself wrote the snapshot. */
 static enum err machine_restore_failed(enum err err, struct note *note)
 {
     note_prefix(note, "fleet");

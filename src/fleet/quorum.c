@@ -9,8 +9,8 @@
 
 /* -- this replica's entries in the log's configuration and the roster -- */
 
-/* Returns true if the replica's entry is correct, and no other identity has its name. A leader that
- * failed during the admission may have left an older identity; joining again removes it. */
+/* False also if an older identity has the same name, left by a leader that failed during the
+ * admission. Joining again removes the older identity. */
 static bool roster_is_right(const struct quorum *q)
 {
     const struct roster_entry *known = roster_find(q->service->options.roster, q->self.entry.id),
@@ -70,7 +70,7 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
                  log_err("err", outcome->err), log_str("why", outcome->text));
 }
 
-/* Runs when a round of join requests ends. The round is empty if no join address resolves. */
+/* The round is empty if no join address resolves. */
 static void quorum_on_over(void *owner, size_t)
 {
     quorum_step(owner, JOIN_ANSWERED);
@@ -127,7 +127,7 @@ static void quorum_step(struct quorum *q, enum join_event event)
         LOG_WARN(&q->service->log,
                  "removed from the cluster: this replica stays out until a restart");
     if (effects.wake_at.ms != MONO_NEVER.ms) timer_start(&q->look_timer, effects.wake_at);
-    if (effects.ask) quorum_ask(q); /* comes last, because a failure calls quorum_step again */
+    if (effects.ask) quorum_ask(q); /* last, because a failure calls quorum_step again */
     if (effects.fix) quorum_fix(q);
 }
 

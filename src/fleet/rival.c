@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Detects that two clusters claim the same replica: this replica belongs to a cluster, and a
- * replica of another cluster connects to its Raft port as to a member.
+/* Detects that two clusters claim this replica: a replica of another cluster connects to the Raft
+ * port.
  *
- * The connection alone proves nothing, because addresses are reused and any process may connect.
- * The join addresses are therefore asked for their members, at most once per RIVAL_EVERY_MS. If the
- * leader of another cluster lists this replica's name, one of the clusters was bootstrapped by
- * mistake, and options.rival_found is called. Runs on the event loop's thread. */
+ * The connection alone proves nothing, because addresses are reused. Therefore the join addresses
+ * are asked for their members, at most once per RIVAL_EVERY_MS. If another cluster's leader lists
+ * this replica's name, options.rival_found is called: one cluster was bootstrapped by mistake. Runs
+ * on the event loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

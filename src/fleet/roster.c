@@ -11,7 +11,7 @@
 enum {
     SNAPSHOT_FORMAT = 1,
     SNAPSHOT_FORMAT_TAILS = 2,
-    PUT_WITH_TAIL = 3, /* occurs in encoded commands only; decoded as ROSTER_PUT */
+    PUT_WITH_TAIL = 3, /* in encoded commands only; decoded as ROSTER_PUT */
     SNAPSHOT_HEAD = 8,
     SNAPSHOT_MAX = SNAPSHOT_HEAD + ROSTER_ENTRIES_MAX * ROSTER_ENTRY_BYTES_MAX,
 };
@@ -80,7 +80,7 @@ static void write_tail(const struct roster_entry *entry, struct encoder *out)
     encode_bytes(out, entry->etcd, strlen(entry->etcd));
 }
 
-/* Reads a text. Marks the input as bad if it is too short, or the text too long or with a NUL. */
+/* A text that is cut, too long or contains a NUL makes the input bad. */
 static void read_text(struct decoder *in, size_t len, char *to, size_t max)
 {
     if (len > max || len > in->left.len || memchr(in->left.at, '\0', len)) in->good = false;
@@ -109,7 +109,7 @@ static bool read_tail(struct decoder *in, struct roster_entry *entry)
     return in->good && roster_entry_valid(entry);
 }
 
-/* Hashes an entry. Without an etcd address, the hash equals that of older releases. */
+/* Without an etcd address, the hash equals that of older releases. */
 static uint64_t entry_hash(const struct roster_entry *entry)
 {
     uint64_t hash = str_hash(str_from(entry->name), entry->id);
@@ -265,7 +265,7 @@ static bool has_tails(const struct roster *roster)
     return false;
 }
 
-/* Writes the whole snapshot at once, because it is only a few kilobytes. */
+/* The whole snapshot is written at once: it has only a few kilobytes. */
 static enum err roster_snapshot_begin(void *state, uint64_t, void **ret_view)
 {
     const struct roster *roster = state;

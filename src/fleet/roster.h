@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The roster: the name and the addresses of each replica identity, replicated in the log.
- *
- * The roster is a state machine of its own beside the fleet tables. Every replica can therefore
- * find the leader's gRPC address, and people see names instead of identities. The log's
- * configuration has a member's Raft address, so the roster does not repeat it.
+/* The roster: the name and the addresses of each replica identity, replicated in the log. Every
+ * replica can therefore find the leader's gRPC address, and people see names.
  *
  * An entry is made before its replica becomes a member, and removed after the replica was removed.
- * Two entries with one name mean that a node lost its disk and returned with a new identity. The
- * roster does not define who is a member: the log's configuration does.
+ * The log's configuration, not the roster, defines members and their Raft addresses. Two entries
+ * with one name mean that a node lost its disk and returned with a new identity.
  *
  * Command:   u8 op; 1 PUT: an entry; 2 FORGET: u64 id; 3 PUT (version 3): an entry and its tail
  * Entry:     u64 id, u8 lengths of name, gRPC and HTTP address, then the three texts
@@ -41,7 +38,7 @@ void roster_close(struct roster *roster);         /* NULL is fine */
 /* For use in replica_options. */
 struct state_machine roster_registration(struct roster *roster);
 
-/* Returns the number of entries, sorted by id. Valid until the next command is applied. */
+/* Sorted by id. Valid until the next command is applied. */
 size_t roster_entries(const struct roster *roster, const struct roster_entry **ret_entries);
 const struct roster_entry *roster_find(const struct roster *roster, uint64_t id); /* NULL: none */
 const char *roster_grpc(const struct roster *roster, uint64_t id); /* "" if unknown */
@@ -55,7 +52,7 @@ struct roster_command {
 /* Checks the name (1 to REPLICA_NAME_MAX visible ASCII bytes) and the lengths of addresses. */
 bool roster_entry_valid(const struct roster_entry *entry);
 bool roster_entry_equal(const struct roster_entry *a, const struct roster_entry *b);
-/* Returns the entry without the fields that replicas of this cluster level cannot read. */
+/* The entry without the fields that replicas of this cluster level cannot read. */
 struct roster_entry roster_entry_at(const struct roster_entry *entry, uint32_t level);
 uint32_t roster_command_version(const struct roster_command *command);
 enum err roster_encode(const struct roster_command *command, struct buf *into); /* ERR_INVALID */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a stream to a temporary file, and verifies the file before renaming it. Calls block. The
- * frame with the meta data must arrive first, and the data after it. */
+/* Writes a stream to a temporary file, and verifies the file before renaming it. Calls block. */
 #include "fleet/save_file.h"
 
 #include <stdlib.h>
@@ -74,11 +73,11 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
                                SAVE_FILE_FILE_MODE, &file->file),
                        "make", note);
     if (err) {
-        file->temp[0] = '\0'; /* keeps the file, which another process may have made */
+        file->temp[0] = '\0'; /* another process may have made the file */
         save_abandon(file);
         return err;
     }
-    memcpy(file->path, path, strlen(path) + 1); /* fits, because the longer temporary name fits */
+    memcpy(file->path, path, strlen(path) + 1); /* the temporary name is longer, and fits */
     *ret_file = file;
     return ERR_OK;
 }
@@ -110,7 +109,6 @@ enum err save_data(struct save_file *file, struct str bytes, struct note *note)
 
 /* -- finishing -- */
 
-/* Writes the two tar headers, meta.json, and the zeros after the state. */
 static enum err tar_finish(struct save_file *file, struct note *note)
 {
     static const char zeros[TAR_BLOCK + TAR_END_BYTES];
@@ -129,7 +127,7 @@ static enum err tar_finish(struct save_file *file, struct note *note)
     return err;
 }
 
-/* Reads the whole file in the same way as a restore. */
+/* Reads the whole file like a restore. */
 static enum err save_check(const struct save_file *file, struct save_facts *facts,
                            struct note *note)
 {
@@ -169,7 +167,7 @@ enum err save_finish(struct save_file *own_file, struct save_facts *ret_facts, s
     if (fs_sync_dir(file->fs, file->dir))
         err = note_fail(note, ERR_UNKNOWN, "%s: in place, but its directory cannot be synced",
                         file->path);
-    file->temp[0] = '\0'; /* the file was renamed: nothing to remove */
+    file->temp[0] = '\0'; /* renamed: nothing to remove */
     save_abandon(file);
     if (!err) *ret_facts = facts;
     return err;

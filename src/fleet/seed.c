@@ -15,7 +15,7 @@ struct seed_reader {
     size_t cap;
 };
 
-/* The texts that each row must contain. The texts of a quota row may be empty. */
+/* The texts that each row must contain. A quota row's texts may be empty. */
 static const char *const needed[FLEET_TABLES][FLEET_TEXTS_MAX] = {
     [FLEET_PROVIDERS] = {"name"}, [FLEET_QUOTAS] = {"provider", "region"}};
 
@@ -57,7 +57,7 @@ static enum err seed_row(void *owner, uint8_t slot, struct note *note)
     return err;
 }
 
-/* Adds the position of the error to the note, for example "line 7: providers.3". */
+/* The note then begins like "line 7: providers.3". */
 static void seed_name_place(const struct seed_reader *reader, struct str text, struct note *note)
 {
     const struct shape_field *table = reader->record.levels[0].field;

@@ -4,10 +4,9 @@
  *     {"quotas": [{"provider": "aws", "region": "us-east-1", "per_shard": {"shard-a": 100}}],
  *      "providers": [{"name": "aws-east", "address": "aws-east:7770", "region": "us-east-1"}]}
  *
- * Field names may be upper or lower case, and provider and region of a quota may be in "key", as in
- * the state JSON (coordinator.md 6.1). The `state` file of an archive is therefore valid here; its
- * other tables are skipped. Unknown keys are refused, because a misspelt table would otherwise be
- * ignored. The file is read once at the start. A leader proposes the rows that the tables lack. */
+ * The `state` file of an archive is also valid (coordinator.md 6.1): its other tables are skipped.
+ * Unknown keys are refused, because they may be misspelt. The file is read once at the start. A
+ * leader proposes the rows that the tables lack. */
 #ifndef FLEET_SEED_H
 #define FLEET_SEED_H
 #include "base/arena.h"
@@ -21,10 +20,10 @@ struct fleet_seed {
     struct fleet_command *commands; /* UpsertProvider and SetQuota commands, in file order */
     size_t count;
 };
-/* Parses the text. On an error nothing is allocated: ERR_PARSE and ERR_INVALID with a note that
- * names the field, ERR_TOO_LARGE, ERR_NOMEM. */
+/* On an error nothing is allocated: ERR_PARSE and ERR_INVALID with a note that names the field,
+ * ERR_TOO_LARGE, ERR_NOMEM. */
 enum err fleet_seed_parse(struct str text, struct fleet_seed *ret_seed, struct note *note);
 enum err fleet_seed_read(struct fs *fs, const char *path, struct fleet_seed *ret_seed,
                          struct note *note);     /* also errors of the file system */
-void fleet_seed_deinit(struct fleet_seed *seed); /* allowed for a zeroed seed */
+void fleet_seed_deinit(struct fleet_seed *seed); /* a zeroed seed is allowed */
 #endif

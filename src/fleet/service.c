@@ -13,7 +13,7 @@ enum {
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
     STALL_MS = 60000,
-    LINE_MAX_BYTES = 16 << 10, /* bytes of the longest line of the event log and of the audit log */
+    LINE_MAX_BYTES = 16 << 10, /* longest line of the event log and of the audit log */
     MEMBERS_BYTES_MAX = 8 << 10,
     SCRATCH_KEPT = 1 << 20, /* a larger scratch buffer is freed after use */
 };

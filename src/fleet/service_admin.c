@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The methods that write: they turn a request's arguments into a command of the fleet tables. When
- * a command is applied, service_follow.c instructs the shards.
- *
- * The command's texts are the first fields of the request, in the order of their field numbers. */
+/* The methods that write: they turn a request's arguments into a command of the fleet tables. The
+ * command's texts are the request's first fields, by field number. service_follow.c instructs the
+ * shards when a command is applied. */
 #include "fleet/service_internal.h"
 #include "model/ids.h"
 
@@ -20,7 +19,7 @@ static bool has_leaving(const struct fleet_service *service)
 
 /* -- arguments -- */
 
-/* Returns the message that contains the command's texts, or NULL if it is missing. */
+/* NULL if the request lacks the message with the command's texts. */
 static const ProtobufCMessage *texts_of(const struct leader_request *request)
 {
     const upsert_provider_message *m = MESSAGE(request, upsert_provider_message);
@@ -47,7 +46,7 @@ static bool slices_fit(struct leader_request *request)
     return false;
 }
 
-/* Refuses a new row with a text that a shard would refuse: no shard could ever give it up. */
+/* A shard could never give up a row with a text that the shard refuses. */
 static bool admit_row_texts(struct leader_request *request, const ProtobufCMessage *m)
 {
     static const size_t domain_max[] = {LABEL_KEY_MAX, LABEL_VALUE_MAX, SIZE_MAX}; /* and shard */
@@ -66,7 +65,7 @@ static bool admit_row_texts(struct leader_request *request, const ProtobufCMessa
     return true;
 }
 
-/* Refuses the request if a required text is empty. The error names the first empty text. */
+/* The error names the first empty text. */
 static bool admit_texts(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
@@ -118,8 +117,8 @@ static enum err command_of(struct leader_request *request, struct fleet_command 
     return err;
 }
 
-/* Returns true if the shard may be removed. A live shard would act on its machines after its
- * removal. A new leader must wait for the silence time to know whether the shard is alive. */
+/* A live shard would act on its machines after its removal. A new leader must wait for the silence
+ * time to know whether the shard is alive. */
 static bool is_removable(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Follows applied commands. Every replica writes the audit. The leader also updates its soft state,
- * instructs the owners of domains, and logs new and removed shards.
- *
- * All of this happens at apply and not in the answered call. It therefore happens once per change,
- * even if the caller has disconnected. */
+ * instructs the owners of domains, and logs new and removed shards. This happens at apply, so that
+ * a change has its effects even if the caller has disconnected. */
 #include "fleet/service_internal.h"
 
 /* -- the audit -- */
@@ -60,7 +58,8 @@ static void add_to_reports(struct fleet_service *service, struct str shard)
 {
     enum err err = reports_add(service->reports, shard, loop_now(service->io->loop));
 
-    /* The shard's next report tries again to add the shard, and its response has the reason. */
+    /* The next report of the shard tries again to add the shard. The response then has the
+     * reason. */
     if (err)
         LOG_WARN(&service->log, "a shard's reports cannot be recorded", log_str("shard", shard),
                  log_err("err", err));
@@ -93,8 +92,8 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
                                              log_str("actor", entry->actor), LOG_END});
 }
 
-/* Instructs the owner, even if the assignment did not change. After a change of leaders, a person
- * can thus repeat an instruction that the old leader may not have sent. */
+/* The owner is instructed even if the assignment did not change, because the old leader may not
+ * have sent the instruction. An administrator can repeat the assignment. */
 static void follow_command(struct fleet_service *service, const struct machine_entry *entry,
                            const struct fleet_command *command, const struct fleet_result *result)
 {
@@ -150,7 +149,7 @@ void service_end_term(struct fleet_service *service)
     reports_begin(service->reports, 0);
 }
 
-/* Restarts the reports after a snapshot. Unexpected on a leader, which needs no snapshots. */
+/* Unexpected on a leader, which needs no snapshots. */
 void service_restored(void *owner)
 {
     struct fleet_service *service = owner;

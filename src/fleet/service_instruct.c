@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions to shards. Each gets the leader's term and a sequence number, is queued in the
- * shard's reports, and is sent with every response to a report until the shard acknowledges it. */
+ * shard's reports, and is sent with every response to a report until the shard acknowledges the
+ * instruction. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,7 +12,7 @@ typedef Muster__V1__QueueInstructionRequest queue_message;
 
 enum { SHARDS_AT_ONCE_MAX = 1024 };
 
-/* Sets term and sequence number. A missing id becomes 16 hexadecimal digits, stored in `id`. */
+/* A missing id becomes 16 hexadecimal digits, stored in `id`. */
 static void instruction_stamp(struct fleet_service *service, struct instruction *it,
                               char id[INSTRUCTION_ID_CAP])
 {
@@ -22,7 +23,6 @@ static void instruction_stamp(struct fleet_service *service, struct instruction 
     it->id = str_from(id);
 }
 
-/* Queues an instruction that has its term and sequence number. Returns errors of reports_queue. */
 static enum err instruction_queue(struct fleet_service *service, struct str shard,
                                   const struct instruction *it)
 {
@@ -36,7 +36,7 @@ static enum err instruction_queue(struct fleet_service *service, struct str shar
 
 enum { TOPIC_CAP = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 1 };
 
-/* Joins the domain's key and value with a NUL, which neither text can contain. */
+/* Joins key and value with a NUL, which neither can contain. */
 static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_CAP])
 {
     static_assert((int)TOPIC_CAP <= (int)REPORTS_TOPIC_MAX, "every domain is a topic");
@@ -47,7 +47,7 @@ static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_C
     return str_of(topic, domain->key.len + 1 + domain->value.len);
 }
 
-/* Queues an instruction about the domain for its owner. Uses the tag and flags of `it`. */
+/* The tag and flags are those of `it`. */
 static void instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
                            bool assigned, struct instruction it)
 {
@@ -88,7 +88,7 @@ const struct instruction *service_find_pending(const struct fleet_service *servi
     return shard ? reports_about(shard, topic_of(domain, topic)) : NULL;
 }
 
-/* Replaces a pending AssignDomain, because the domain was taken from the shard later. */
+/* Replaces a pending AssignDomain: the domain was taken from the shard later. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_domain domain = {leaving->key, leaving->value, leaving->shard};
@@ -141,7 +141,7 @@ static bool queue_admit(struct leader_request *request)
     return !wrong;
 }
 
-/* Returns true if every shard has room for the instruction, so that all or none get it. */
+/* All shards get the instruction, or none. */
 static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);

@@ -23,24 +23,24 @@
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-/* STREAM_SAVE first measures the state, because the meta data precedes the state and contains its
- * size. STREAM_ETCD is a backup in etcd's frames. */
+/* STREAM_SAVE first measures the state: the meta data has the size, and precedes the state.
+ * STREAM_ETCD is a backup in etcd's frames. */
 enum stream_kind { STREAM_SAVE, STREAM_BACKUP, STREAM_ETCD };
 struct service_method {
     struct leader_method base;
-    /* Checks the arguments, and the caller's identity if its rights depend on them. If `anywhere`,
-     * also checks the leader. Returns false after answering or keeping the request. May be NULL. */
+    /* Checks the arguments, and the caller if its rights depend on them. With `anywhere`, also
+     * checks the leader. False: the call was answered or kept. May be NULL. */
     bool (*admit)(struct leader_request *request);
-    /* For reads and soft state: runs after the leadership was confirmed, and answers the call. */
+    /* For reads and soft state: answers the call, after the leadership was confirmed. */
     void (*read)(struct leader_request *request);
-    /* For writes: checks the leader's soft state. Returns false after answering. May be NULL. */
+    /* For writes: checks the leader's soft state. False: the call was answered. May be NULL. */
     bool (*judge)(struct leader_request *request);
-    enum fleet_table table; /* for reads of a table */
-    enum fleet_kind kind;   /* for writes of service_admin.c */
+    enum fleet_table table;
+    enum fleet_kind kind; /* for writes of service_admin.c */
     enum stream_kind stream;
     const char *label; /* value of a stream's metric label */
     bool anywhere;     /* `admit` runs on any replica and handles the whole call */
-    bool is_old;       /* method of the original program; its responses cannot say "not yet" */
+    bool is_old;       /* original method; its responses cannot say "not yet" */
     /* Replaces `read`, `judge` and `command`. Runs on a leader that is ready. */
     void (*begin)(struct leader_request *request);
     /* Handles the result of a proposal to a state machine other than the fleet tables. */
@@ -72,7 +72,7 @@ extern const struct service_method service_admin_methods[], service_read_methods
 struct fleet_request {
     struct leader_request base;
     bool answering; /* a part of a long list response was sent */
-    /* Fields of service_replica.c, which the log may use after the caller has disconnected. */
+    /* For service_replica.c. The log may use these fields after the caller has disconnected. */
     bool busy; /* the Raft log uses `change` or `transfer` */
     struct admission *admission;
     char actor[SERVICE_ACTOR_CAP];
@@ -92,7 +92,7 @@ enum ack_outcome {
 enum report_result { REPORT_TAKEN, REPORT_LATE, REPORT_REFUSED, REPORT_RESULTS };
 enum drop_reason { DROP_FULL, DROP_SHARD, DROP_TERM, DROP_REASONS };
 enum apply_outcome { APPLY_SUCCESS, APPLY_ERROR, APPLY_FSM_ERROR, APPLY_OUTCOMES };
-struct service_numbers { /* numbers for the metrics: counters, then gauges */
+struct service_numbers { /* for the metrics: counters, then gauges */
     uint64_t apply[APPLY_OUTCOMES], reports[REPORT_RESULTS], acks[ACK_OUTCOMES];
     uint64_t dropped[DROP_REASONS], queued;
     uint64_t term, is_leader, shards_silent, shard_id_conflicts, shards_unscoped, domain_conflicts;
@@ -104,13 +104,13 @@ struct service_lister { /* service_list.c */
     struct fleet_service *service;
     enum fleet_table table;
     struct timer timer;
-    struct list waiting, running; /* requests for the next list and for the list being sent */
+    struct list waiting, running; /* requests for the next list, and for the list being sent */
     bool busy;                    /* a list response is being built or sent */
     struct fleet_view *view;      /* table rows to be read; NULL: all are read */
     struct list parts;            /* encoded parts of the response, in order */
     struct map by_shard;
     size_t total; /* bytes of all `parts` */
-    /* how far the response to the first request in `running` was sent */
+    /* position in the response to the first request in `running` */
     struct list *part;
     size_t part_at;
 };
@@ -119,26 +119,26 @@ struct outflow {                    /* a stream of the whole state: service_snap
     struct leader_request *request; /* NULL: no stream is running */
     unsigned stage;
     bool is_blocked, has_waited;
-    bool is_made; /* the whole stream is encoded, in `out` or already sent */
+    bool is_made; /* the whole stream is encoded */
     mono_time turn_until;
     uint64_t sent;
     struct buf out;         /* bytes that are encoded, but not sent */
-    struct fleet_copy copy; /* used by STREAM_SAVE; copy.meta is used by every stream */
+    struct fleet_copy copy; /* for STREAM_SAVE; copy.meta for every stream */
     struct fleet_state_writer *measure;
     struct snap_stream frame; /* used by STREAM_BACKUP */
     struct sections sections;
     struct buf slice;
 };
 
-struct rival {             /* rival.c */
-    struct survey *survey; /* NULL: nothing to ask, or nobody wants to know */
+struct rival {
+    struct survey *survey; /* NULL: no join addresses, or no rival_found */
     struct task ask;
     mono_time asked;     /* time of the last round; 0: never */
     uint64_t cluster_id; /* cluster of the replica that connected */
     bool running, was_found;
 };
 
-struct quorum { /* joins this replica to the cluster (quorum.c), admits others (admission.c) */
+struct quorum { /* quorum.c joins this replica, admission.c admits others */
     struct fleet_service *service;
     struct admit_request self; /* this replica's request to join; cluster_id is set at sending */
 
@@ -186,7 +186,7 @@ struct fleet_service {
     size_t machine_count;
     struct list kept; /* requests that ask for a stream or concern a replica */
     struct outflow stream;
-    struct timer stream_timer; /* starts the next slice or retry, or ends a stream that stalls */
+    struct timer stream_timer; /* next slice or retry, or the end of a stalled stream */
     struct metric_family *streams;
     struct counter *stream_bytes;
     struct export_loop *exports; /* NULL: exports are not configured */
@@ -210,7 +210,6 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
     return CONTAINER_OF(request, struct fleet_request, base);
 }
 
-/* Writes the message to the log, and the event to the event log. */
 #define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
@@ -220,8 +219,8 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
 /* -- service_request.c -- */
 extern const struct leader_rules service_rules;
 void service_write(struct leader_request *request); /* proposes the method's command */
-/* Proposes a command that no client requested; `actor` is copied. done() follows with an error or
- * the command's result. On ERR_NOMEM and errors of fleet_command_encode, done() is not called. */
+/* Proposes a command that no client requested; `actor` is copied. done() follows, unless this call
+ * fails: ERR_NOMEM, errors of fleet_command_encode. */
 typedef void service_done_fn(struct fleet_service *service, enum err err,
                              const struct fleet_result *result);
 enum err service_propose(struct fleet_service *service, const struct fleet_command *command,
@@ -236,21 +235,18 @@ void service_end_term(struct fleet_service *service);
 void service_check_silence(struct fleet_service *service);
 
 /* -- service_ownership.c -- */
-/* The applied log entry took a domain from the shard. */
 void service_domain_leaving(struct fleet_service *service, const struct machine_entry *entry,
                             const struct fleet_domain *domain, struct str shard);
 /* The shard's acknowledgement was applied. */
 void service_domain_given_up(struct fleet_service *service, const struct fleet_leaving *leaving);
-/* The shard accepted the instruction. Has an effect only on an instruction to release a domain. */
+/* Has an effect only on an instruction to release a domain. */
 void service_take_unassign_ack(struct fleet_service *service, const struct reported_shard *shard,
                                const struct instruction *instruction);
-/* The shard refused the instruction. Returns true if the instruction stays pending; *ret_first is
- * then true for the first refusal. */
+/* True if the refused instruction stays pending; *ret_first is then true for the first refusal. */
 bool service_take_unassign_refusal(struct fleet_service *service,
                                    const struct reported_shard *shard,
                                    struct instruction *instruction, struct str reason,
                                    bool *ret_first);
-/* Compares the domains in a report with the tables. */
 void service_compare_domains(struct fleet_service *service, const struct reported_shard *shard,
                              const Bigfleet__V1alpha1__ShardReport *report);
 /* Queues the UnassignDomain instructions that are missing for domains leaving the shard. */
@@ -264,19 +260,18 @@ void service_seed_begin(struct fleet_service *service);
 
 /* -- service_instruct.c -- */
 #define INSTRUCTION_ID_CAP 17
-/* Queues an instruction about an assignment for the owner. If there is no room, the instruction is
- * dropped and counted; the tables stay correct. */
+/* Without room the instruction is dropped and counted; the tables stay correct. */
 void service_instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
                             bool assigned);
 /* Queues UnassignDomain with the tag `since`, unless an equal instruction is pending. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
 /* Queues UnassignDomain to a shard that reports another shard's domain, unless one is pending. */
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
-/* Returns the pending instruction to domain->shard about the domain, or NULL. */
+/* NULL: none is pending. */
 const struct instruction *service_find_pending(const struct fleet_service *service,
                                                const struct fleet_domain *domain);
-/* Queues the missing instructions for all domains of the shard. The previous leader may not have
- * sent them, and a shard that lost its disk has forgotten them. Repeats are harmless. */
+/* Queues missing instructions for all domains of the shard: the previous leader may not have sent
+ * them, or the shard may have lost its disk. Repeats are harmless. */
 void service_instruct_domains(struct fleet_service *service, const struct reported_shard *shard);
 
 /* -- service_list.c -- */
@@ -287,10 +282,9 @@ void service_list_later(struct leader_request *request, struct service_lister *l
 
 /* -- quorum.c -- */
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* Stops joining and admitting. Calls done() once, immediately or after the last query; a second
- * call replaces the first. */
-void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* NULL is fine */
-void quorum_close(struct quorum *quorum);                                        /* NULL is fine */
+/* done() is called once, after the last query or at once. A second call replaces the first. */
+void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* may be NULL */
+void quorum_close(struct quorum *quorum);                                        /* may be NULL */
 uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica is not the leader */
 
 /* -- rival.c: errors of survey_open -- */
@@ -305,7 +299,7 @@ typedef void admission_fn(void *owner, enum err err, const struct note *note);
 enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
                       mono_time until, admission_fn *done, void *owner,
                       struct admission **ret_admission);
-/* Makes the admission continue without its caller, who has disconnected. */
+/* The admission continues without its caller, who has disconnected. */
 void admission_forget(struct admission *admission);
 /* Ends admissions that wait for a timer. Other admissions end with their proposal in the log. */
 void admissions_stop(struct quorum *quorum);
@@ -321,32 +315,31 @@ void service_stream_freed(struct leader_request *request); /* for a stream's req
 void service_stream_writable(struct leader_request *request);
 
 /* -- service_journal.c -- */
-/* Writes an event. `fields` ends with LOG_END, or is NULL. */
+/* `fields` ends with LOG_END, or is NULL. */
 void service_event(struct fleet_service *service, const char *event,
                    const struct log_field *fields);
 void service_audit(struct fleet_service *service, const char *what, struct str actor,
                    const struct log_field *fields);
-/* Names the caller for the audit and the log: the bigfleet: identity of its certificate, otherwise
- * the certificate's common name, or "plaintext:<peer>" without TLS. */
+/* The bigfleet: identity of the caller's certificate, otherwise its common name, or
+ * "plaintext:<peer>" without TLS. */
 void service_actor(const struct rpc_call *call, char actor[SERVICE_ACTOR_CAP]);
 
 /* -- export.c -- */
-/* Opens the export loop. ERR_INVALID (dir), ERR_NOMEM, errors of worker_open and metrics_add. */
+/* ERR_INVALID (dir), ERR_NOMEM, errors of worker_open and metrics_add. */
 enum err export_loop_open(struct fleet_service *service, struct note *note);
-/* Closes the export loop, before the replica is closed. Waits for the disk. NULL is fine. */
+/* Call before the replica is closed. Waits for the disk. NULL is allowed. */
 void export_loop_close(struct export_loop *loop);
 
 /* -- service_read.c -- */
-/* Returns the next reported shard in the order of the tables, or NULL after the last shard. */
+/* In the order of the tables. NULL after the last shard. */
 const struct reported_shard *service_next_reported(const struct fleet_service *service,
                                                    struct fleet_walk *walk);
-/* Appends a table row in the encoding of list responses. */
 void service_pack_row(struct fleet_service *service, struct pack *pack,
                       const struct fleet_row *row);
 
 /* -- service_metrics.c -- */
 extern const char *const service_ack_names[ACK_OUTCOMES];
-/* Opens the metrics, if there is a registry. After an error, service_metrics_close is required. */
+/* Opens the metrics, if there is a registry. Also after an error, call service_metrics_close. */
 enum err service_metrics_open(struct fleet_service *service, struct note *note);
 void service_metrics_close(struct fleet_service *service);
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator writes two files for people, with one JSON object per line. Events say what
- * happened to the cluster and its shards. The audit says who changed what.
+/* Two files for people, with one JSON object per line. Events say what happened to the cluster and
+ * its shards. The audit says who changed what.
  *
  * Events:  {"timestamp":"...","node":"n-0","event":"shard-silent","shard":"shard-a",...}
  * Audit:   {"timestamp":"...","node":"n-0","audit":"AssignDomain","actor":"bigfleet://admin",...}
  *
- * No line may be lost, so lines are kept while their sink is slow (EVENT_KEEP). If a line has no
- * room, the sink counts the loss, and the process becomes not ready (obs/events.h). Every replica
- * writes a change of the tables when it applies the change, so that a leader's failure loses no
- * line. After a restart, entries that are applied again are written again. Lines with the same
- * `index` describe the same change. */
+ * Lines are kept while their sink is slow (EVENT_KEEP). If a line has no room, the sink counts the
+ * loss, and the process becomes not ready (obs/events.h). Every replica writes a change of the
+ * tables at apply, so that a leader's failure loses no line. After a restart, entries that are
+ * applied again are written again, with the same `index`. */
 #include <stdio.h>
 
 #include "fleet/service_internal.h"
@@ -18,7 +17,7 @@
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
 
-/* Writes a line. If the sink refuses it, the sink counts it and the process becomes not ready. */
+/* If the sink refuses the line, the sink counts the loss and the process becomes not ready. */
 static void journal_write(struct fleet_service *service, const char *kind, const char *what,
                           const struct str *actor, const struct log_field *fields)
 {

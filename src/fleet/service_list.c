@@ -2,17 +2,16 @@
 /* Lists tables that may have a million rows. A list reads some rows of a view per turn of the event
  * loop, so that the leader can do its other work.
  *
- * A call that arrives while a list is being built waits for the next list, because the current list
- * began before the call. All waiting calls share the next list, so only one list reads the table at
- * a time. A list shows the moment when its view was opened, after leadership was confirmed for all
- * its callers. The callers get the response one after the other, some bytes per turn. */
+ * A list shows the moment when its view was opened, after leadership was confirmed for all its
+ * callers. A call that arrives later shares the next list with all waiting calls. The callers get
+ * the response one after the other, some bytes per turn. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"
 
 enum {
-    ROWS_A_TURN = 1024,       /* reading them takes about a millisecond */
-    BYTES_A_TURN = 512 << 10, /* bytes copied per turn, in about the time of ROWS_A_TURN rows */
+    ROWS_A_TURN = 1024,       /* about a millisecond */
+    BYTES_A_TURN = 512 << 10, /* copied per turn: about the time of ROWS_A_TURN rows */
 };
 
 struct part { /* the encoded rows of one shard; allocated by map_make */
@@ -20,8 +19,7 @@ struct part { /* the encoded rows of one shard; allocated by map_make */
     struct buf bytes;
 };
 
-/* Adds the part of a response for one shard. Domains are read by key and value, but listed by shard
- * first, so each shard has its own part. Shards are read first, in order. */
+/* Domains are read by key, but listed by shard, so each shard has its own part of the response. */
 static enum err lister_add_part(struct service_lister *lister, struct str id)
 {
     struct part *part = map_make(&lister->by_shard, id, sizeof *part);
@@ -43,7 +41,7 @@ static enum err lister_take_row(struct service_lister *lister, const struct flee
     if (domains && from->table == FLEET_SHARDS) return lister_add_part(lister, from->shard.id);
     if (from->table != lister->table) return ERR_OK;
     part = map_get(&lister->by_shard, domains ? from->domain.shard : STR_EMPTY);
-    if (!part) return ERR_INTERNAL; /* not expected: the tables contain every row's shard */
+    if (!part) return ERR_INTERNAL; /* the tables contain every row's shard */
     before = part->bytes.len;
     service_pack_row(lister->service, &fields, from);
     row = (struct pack){&part->bytes, ERR_OK};
@@ -91,7 +89,7 @@ static void lister_refuse_all(struct service_lister *lister, enum err err)
     lister_end(lister);
 }
 
-/* Sends the next bytes of the response to one caller. Sets *ret_done after the last byte. */
+/* *ret_done after the last byte. */
 static enum err lister_answer_some(struct service_lister *lister, struct leader_request *request,
                                    bool *ret_done)
 {
@@ -121,7 +119,7 @@ static enum err lister_answer_some(struct service_lister *lister, struct leader_
     return err;
 }
 
-/* Sends to the first caller in the list. Callers that disconnected have left the list. */
+/* Callers that disconnected have left the list. */
 static void lister_answer_next(struct service_lister *lister)
 {
     struct leader_request *request;

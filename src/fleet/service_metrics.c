@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's metrics. `numbers` has the counters. Values derived from state are computed when
- * metrics are written, on the event loop's thread. Three metrics have the original's names and
- * labels for its dashboards (coordinator.md 16). docs/observability.md lists all metrics. */
+/* The service's metrics, listed in docs/observability.md. Values derived from state are computed
+ * when metrics are written, on the event loop's thread. Three metrics have the original's names and
+ * labels for its dashboards (coordinator.md 16). */
 #include "fleet/service_internal.h"
 
 const char *const service_ack_names[ACK_OUTCOMES] = {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ownership of domains while they move, and shards that own the same machines.
  *
- * A domain that was taken from a shard stays in the table of leaving domains until that shard
- * acknowledges the UnassignDomain instruction. Instructions are only in the leader's memory. Every
- * leader therefore queues the instruction again when the shard reports, and proposes ClearLeaving
- * when the shard has accepted it. A lost proposal needs no repair, because the domain is still
- * leaving: the instruction is queued again with the next report.
+ * A domain that was taken from a shard is leaving until the shard acknowledges UnassignDomain.
+ * Every leader queues the instruction when the shard reports, and proposes ClearLeaving when the
+ * shard has accepted it. A lost proposal is harmless: the next report queues the instruction again.
  *
  * Reports reveal three conflicts that the tables cannot exclude. No conflict stops a shard.
  * - Two processes use one shard id.
@@ -52,7 +50,7 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
     if (instruction->stray && shard->strays == 1)
         SERVICE_LOG_EVENT(service, INFO, "shard gave up the domains of other shards",
                           "domain-conflict-over", log_str("shard", shard->id));
-    /* One of two processes with this shard id may not have acknowledged. */
+    /* Another process with this shard id may not have acknowledged. */
     if (!instruction->tag || key == topic.len || shard->conflict) return;
     propose_clear(service, &(struct fleet_leaving){.key = str_of(topic.at, key),
                                                    .value = str_tail(topic, key + 1),
@@ -60,8 +58,8 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
                                                    .since = instruction->tag});
 }
 
-/* Returns true if the shard never had the domain, because the AssignDomain was replaced before it
- * was sent. A shard without domains refuses to release one. It then keeps owning all machines. */
+/* The AssignDomain was replaced before it was sent. A shard without domains owns all machines, and
+ * refuses to release a domain. */
 static bool was_never_given(const struct reported_shard *shard,
                             const struct instruction *instruction)
 {
@@ -89,7 +87,7 @@ void service_queue_unassigns(struct fleet_service *service, const struct reporte
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    /* Instructions with a tag are for leaving domains. Returns if every leaving domain has one. */
+    /* Only instructions for leaving domains have a tag. */
     if (fleet_count_leaving(service->fleet, shard->id) <= shard->tagged) return;
     if (service->clears > 0) return; /* acknowledged domains are being cleared */
     while (reports_pending(shard) < service->options.limits.pending_max &&
@@ -203,8 +201,8 @@ static int user_compare(const void *a, const void *b)
     return order ? order : str_compare(left->shard, right->shard);
 }
 
-/* Returns true if the shard owns machines of a provider. A shard that does not report its scope has
- * no domains if the tables assign none. A shard whose last domain was taken away owns nothing. */
+/* A shard that does not report its scope has no domains if the tables assign none. A shard whose
+ * last domain was taken away owns nothing. */
 static bool is_user(const struct fleet_service *service, const struct reported_shard *kept,
                     struct provider_user *ret_user)
 {
@@ -217,7 +215,7 @@ static bool is_user(const struct fleet_service *service, const struct reported_s
     return ret_user->scoped || kept->scope != SCOPE_DOMAINS;
 }
 
-/* Returns the index after the last user of the same provider as the user at `at`. */
+/* The index behind the last user of the same provider. */
 static size_t users_end(const struct provider_user *list, size_t count, size_t at)
 {
     size_t end = at + 1;

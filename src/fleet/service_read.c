@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The read methods: table rows and the leader's soft state, in the contract's encoding.
- *
- * Each method runs in one turn after leadership was confirmed, so its response shows one moment. */
+/* The read methods: table rows and the leader's soft state, in the contract's encoding. Each method
+ * runs in one turn after leadership was confirmed, so its response shows one moment. */
 #include "fleet/service_internal.h"
 
-/* The field number of the rows, equal in all responses. */
+/* The same in all responses. */
 enum { FIELD_ROWS = 1 };
 
 void service_pack_row(struct fleet_service *service, struct pack *pack, const struct fleet_row *row)

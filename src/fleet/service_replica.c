@@ -3,10 +3,10 @@
  * StateHash, PromiseBootstrap and BootstrapReplica of muster.v1.Fleet, and bigfleet's
  * JoinRaftCluster.
  *
- * JoinRaftCluster names a node, but does not contain the identity that a replica of muster needs.
- * The request header x-muster-replica contains it (16 hexadecimal digits). Without the header, the
- * roster's identity with that name is used. Every replica answers StateHash, PromiseBootstrap and
- * BootstrapReplica about itself, in `admit`. The other methods continue in `begin`, on a leader. */
+ * JoinRaftCluster names a node without the identity of a replica of muster. The request header
+ * x-muster-replica has the identity (16 hexadecimal digits); without the header the roster's
+ * identity counts. Every replica answers StateHash, PromiseBootstrap and BootstrapReplica about
+ * itself, in `admit`. The other methods continue in `begin`, on a leader. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 #define REPLICA_ID_HEADER "x-muster-replica"
 enum {
-    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* after that, the response says what is missing */
+    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the response says what is missing */
     ANSWER_MARGIN_MS = 500,                   /* "not yet" is sent this long before the deadline */
     SERVICE_REPLICA_AGAIN_MS = 50, /* retry interval of a step that is not yet possible */
     HEX_LEN = 16,
@@ -27,7 +27,7 @@ enum {
 
 /* -- keeping, answering and freeing a request -- */
 
-/* Refuses a request that had no effect. Clients may therefore retry after any status. */
+/* The request had no effect, so clients may retry after any status. */
 static void replica_refuse(struct leader_request *request, enum err err, const struct note *note)
 {
     const char *why = note && note->text[0] ? note->text : err_text(err);
@@ -54,7 +54,7 @@ static bool replica_call_is_late(const struct leader_request *request)
            mono_due(rpc_call_deadline(request->call), now);
 }
 
-/* Keeps the request, with a timer for retries. Returns false if the request was answered. */
+/* Keeps the request, with a timer for retries. False: the request was answered. */
 static bool replica_keep(struct leader_request *request, timer_fn *again)
 {
     enum err err =
@@ -115,8 +115,8 @@ static bool is_member(const struct fleet_service *service, uint64_t id)
     return false;
 }
 
-/* Finds a replica by name or by identity. Members come before other replicas. While a lost disk is
- * replaced, two members may have the same name; such a name is refused. */
+/* Members come first. A name of two members is refused: two members share a name while a lost disk
+ * is replaced. */
 static enum err find_replica(const struct fleet_service *service, struct str text, uint64_t *ret_id,
                              struct note *note)
 {
@@ -180,7 +180,7 @@ static void replica_admit(struct leader_request *request, const struct admit_req
     if (err) replica_refuse(request, err, NULL);
 }
 
-/* Copies a text. Returns false if the text is truncated; the request is then refused later. */
+/* False if the text is truncated: the request is refused later. */
 static bool text_copy(char *to, size_t cap, const char *from)
 {
     return snprintf(to, cap, "%s", from) < (int)cap;
@@ -261,7 +261,7 @@ static int replica_by_name(const void *a, const void *b)
     return left->replica_id < right->replica_id ? -1 : 1;
 }
 
-/* Describes a replica. The texts in `out` belong to the member and the roster. */
+/* The texts in `out` belong to the member and the roster. */
 static void replica_describe(const struct fleet_service *service,
                              const struct replica_member *member, Muster__V1__Replica *out)
 {
@@ -304,8 +304,8 @@ static void list_replicas(struct leader_request *request)
 
 /* -- RemoveReplica -- */
 
-/* Answers a removal after the roster's proposal. A failed proposal is no error, because the replica
- * is removed. Its roster entry is removed later, when room is needed. */
+/* A failed proposal is no error: the replica is removed, and its roster entry is removed when room
+ * is needed. */
 static void replica_forgotten(struct leader_request *request, enum err, struct str)
 {
     request_reply(request, STR_EMPTY);
@@ -465,7 +465,6 @@ static bool replica_state_hash(struct leader_request *request)
 
 /* -- PromiseBootstrap, BootstrapReplica -- */
 
-/* Returns true if the log has entries, or the replica belongs to a cluster or is joining one. */
 static bool replica_has_log(const struct replica_status *status)
 {
     return status->cluster_id != 0 || status->term > 0 || status->last > 0 || status->snapshot > 0;
@@ -498,7 +497,7 @@ static enum err store_promise(const struct fleet_service *service,
     return err;
 }
 
-/* Answers PromiseBootstrap. Writes a file on the loop's thread, because no client is served yet. */
+/* Writes a file on the loop's thread, because no client is served yet. */
 static bool replica_promise_bootstrap(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

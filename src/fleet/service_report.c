@@ -2,8 +2,8 @@
 /* The method ReportShard, in the steps of coordinator.md 9: register the shard, record the time,
  * store the report, process acknowledgements, respond with the pending instructions.
  *
- * Everything after the registration happens in one turn after leadership was confirmed. A deposed
- * leader that does not know its deposition therefore stores no report and sends no instruction. */
+ * All steps after the registration happen in one turn after leadership was confirmed: a deposed
+ * leader stores no report and sends no instruction. */
 #include "fleet/service_internal.h"
 
 typedef Bigfleet__V1alpha1__ShardReport report_message;
@@ -29,7 +29,7 @@ static struct str report_shard(const struct leader_request *request)
     return str_from(report_of(request)->shard_id);
 }
 
-/* Returns true if the tables would accept the shard. Otherwise its reports propose nothing. */
+/* A shard that the tables would refuse proposes nothing. */
 static bool report_is_registrable(struct leader_request *request)
 {
     bool long_id = report_shard(request).len > FLEET_ID_MAX;
@@ -97,7 +97,7 @@ static void report_take_ack(struct fleet_service *service, struct reported_shard
     service->numbers.acks[outcome]++;
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED)
         service_take_unassign_ack(service, shard, it);
-    /* A stale instruction is removed, too, because a newer leader instructs the shard. */
+    /* A newer leader instructs the shard, so a stale instruction is removed, too. */
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED ||
         outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_REJECTED_STALE ||
         !service_take_unassign_refusal(service, shard, it, str_from(ack->reason), &first))
@@ -110,7 +110,7 @@ static void report_take_ack(struct fleet_service *service, struct reported_shard
 
 /* -- storing -- */
 
-/* Encodes the shortfalls for ListShardReports: with a deficit, but without requirements. */
+/* For ListShardReports: with a deficit, but without requirements. */
 static enum err pack_shortfalls(struct fleet_service *service, const report_message *report)
 {
     Bigfleet__V1alpha1__Resources none = BIGFLEET__V1ALPHA1__RESOURCES__INIT;
@@ -250,7 +250,7 @@ static void report_registered(struct leader_request *request, const struct fleet
     }
 }
 
-/* Returns true if the tables are full. Otherwise every report would propose a refused command. */
+/* Without this check, every report would propose a refused command. */
 static bool report_tables_are_full(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

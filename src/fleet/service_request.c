@@ -38,7 +38,7 @@ static void call_begin(struct leader_request *request)
         service_write(request);
 }
 
-/* Reads only while this replica is the leader, because reports belong to one leader's term. */
+/* Only while this replica is the leader: reports belong to one leader's term. */
 static void call_read(struct leader_request *request)
 {
     if (leader_leads(request->leader))
@@ -65,7 +65,6 @@ static void call_answer(struct leader_request *request, const struct fleet_resul
                  request->method->name, text.text);
 }
 
-/* Counts a finished proposal and decodes its reply. */
 static enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
                                  struct fleet_result *ret_result)
 {
@@ -100,7 +99,7 @@ static void call_written(struct leader_request *request, enum err err, struct st
         call_answer(request, &result);
 }
 
-/* Prepares a proposal. The encoded bytes of `command` are in service->command. */
+/* service->command gets the encoded bytes of `command`. */
 static enum err proposal_of(struct fleet_service *service, const struct fleet_command *command,
                             struct str actor, struct proposal *ret_proposal)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file of --bootstrap-state: a leader proposes the rows that the tables lack, in batches.
  *
- * Each row is checked separately. If the leader fails, the next leader proposes the missing rows.
- * No command removes a quota or a provider, so rows that exist are left unchanged. */
+ * If the leader fails, the next leader proposes the missing rows. No command removes a quota or a
+ * provider, so rows that exist are left unchanged. */
 #include "fleet/service_internal.h"
 
 enum { SEED_BATCH = 64 };
@@ -36,7 +36,7 @@ static void seed_proposed(struct fleet_service *service, enum err err,
         seed_propose(service);
 }
 
-/* Proposes the next batch. Results of the proposals arrive later, never during this call. */
+/* Proposes the next batch. Results arrive later, never during this call. */
 static void seed_propose(struct fleet_service *service)
 {
     const struct fleet_seed *seed = service->options.seed;

@@ -3,10 +3,10 @@
  * tables in the original's format. muster.v1.Fleet/Backup sends every state machine of the log,
  * with the bytes of a snapshot file (log/snapfile.h; fleet/archive.h).
  *
- * Streams start on the leader, after it confirmed its leadership. A stream contains every write
- * acknowledged before the call, at one log index, while writes continue. Each slice is encoded
- * after the previous one was sent, so a slow client costs one chunk. A call whose client reads
- * nothing for stall_ms fails. One stream runs at a time, because its view keeps removed rows.
+ * A stream contains every write acknowledged before the call, at one log index, while writes
+ * continue. Each slice is encoded after the previous one was sent, so a slow client costs one
+ * chunk. A call whose client reads nothing for stall_ms fails. One stream runs at a time, because
+ * its view keeps removed rows.
  *
  *     called -> leadership confirmed (src/leader) -> opening views, after other snapshots
  *            -> measuring -> head -> sending, a slice per turn -> done */
@@ -49,7 +49,6 @@ static void stream_close_views(struct outflow *stream)
     sections_end(&stream->sections);
 }
 
-/* Resets the stream, so that the next stream can start. */
 static void stream_clear(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -75,7 +74,7 @@ void service_stream_freed(struct leader_request *request)
     stream_clear(service);
 }
 
-/* Fails the stream. UNAVAILABLE means that a retry is safe (wire.md 4.1). */
+/* UNAVAILABLE means that a retry is safe (wire.md 4.1). */
 static void stream_fail(struct fleet_service *service, enum grpc_status status, const char *what)
 {
     struct leader_request *request = service->stream.request;
@@ -99,7 +98,7 @@ static void stream_finish(struct fleet_service *service)
 
 /* -- sending -- */
 
-/* Sends a frame. The first frame says that this is a backup of muster, not an etcd database. */
+/* The first frame says that this is a backup of muster, not an etcd database. */
 static enum err stream_send_etcd(struct fleet_service *service, bool is_head,
                                  ProtobufCBinaryData frame)
 {
@@ -118,7 +117,7 @@ static enum err stream_send_etcd(struct fleet_service *service, bool is_head,
     return rpc_send(service->stream.request->call, &response.base);
 }
 
-/* Sends a chunk. Backup and SnapshotSave encode their chunks in the same way. */
+/* Backup and SnapshotSave encode their chunks in the same way. */
 static enum err stream_send_chunk(struct fleet_service *service, bool is_head,
                                   ProtobufCBinaryData frame)
 {
@@ -134,7 +133,7 @@ static enum err stream_send_chunk(struct fleet_service *service, bool is_head,
     return rpc_send(service->stream.request->call, &chunk.base);
 }
 
-/* Sends a frame. Returns ERR_FULL if the stream is now blocked. */
+/* ERR_FULL: the stream is now blocked. */
 static enum err stream_send_frame(struct fleet_service *service, bool is_head, struct str bytes)
 {
     ProtobufCBinaryData frame = {.len = bytes.len, .data = (uint8_t *)bytes.at};
@@ -145,7 +144,7 @@ static enum err stream_send_frame(struct fleet_service *service, bool is_head, s
     return err;
 }
 
-/* Sends the full chunks of the buffer, and at the end of the stream its last bytes. */
+/* The last chunk at the end of the stream need not be full. */
 static enum err stream_flush(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -211,7 +210,6 @@ static enum err stream_send_head(struct fleet_service *service)
     return err;
 }
 
-/* Encodes the next slice of a backup. After the last slice, encodes the end. */
 static enum err backup_slice(struct outflow *stream)
 {
     struct str rest;
@@ -292,7 +290,7 @@ static enum err backup_open_views(struct fleet_service *service)
     return err;
 }
 
-/* Opens the views. If other snapshots use the views, a timer repeats the attempt. */
+/* If other snapshots use the views, a timer repeats the attempt. */
 static enum err stream_open_views(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -336,7 +334,7 @@ static void stream_step(struct fleet_service *service)
         stream_finish(service);
     else
         timer_start_in(&service->stream_timer,
-                       0); /* continue in the next turn, so that other tasks can run */
+                       0); /* in the next turn, so that other tasks can run */
 }
 
 static void stream_on_timer(struct timer *timer)
@@ -375,7 +373,7 @@ static bool stream_admit(struct leader_request *request)
     bool etcd = service_method_of(request)->stream == STREAM_ETCD;
     struct note note;
 
-    /* a backup contains more than the etcd keys, so only administrators may read it */
+    /* a backup contains more than the etcd keys */
     if (etcd && rpc_access_check((struct rpc_access){ACCESS_ADMIN},
                                  rpc_call_identity(request->call), &note))
         request_fail(request, GRPC_PERMISSION_DENIED, "etcdserver: permission denied");

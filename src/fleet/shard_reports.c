@@ -114,7 +114,7 @@ void reports_begin(struct shard_reports *reports, uint64_t term)
 
 /* -- shards -- */
 
-/* Returns ERR_FULL if the new bytes do not fit in place of the old bytes, which are freed later. */
+/* ERR_FULL if the new bytes do not fit in place of the old bytes, which are freed later. */
 static enum err reports_make_room(const struct shard_reports *reports, size_t comes, size_t goes)
 {
     assert(goes <= reports->bytes);
@@ -165,9 +165,8 @@ struct reported_shard *reports_next(const struct shard_reports *reports, size_t 
 
 /* -- reports -- */
 
-/* Returns true if the report is older than the kept report. A shard that lost its disk starts with
- * a lower epoch. Its reports are late until the process with the higher epoch has been silent for
- * silent_after_ms. */
+/* A shard that lost its disk starts with a lower epoch. Its reports are late until the higher epoch
+ * has been silent for silent_after_ms. */
 static bool report_is_late(const struct shard_reports *reports, const struct reported_shard *shard,
                            const struct shard_report *report)
 {
@@ -188,7 +187,7 @@ static enum err copy_bytes(struct str bytes, struct str *ret_own)
     return ERR_OK;
 }
 
-/* Replaces either all of the kept texts or none. */
+/* All or none. */
 static enum err swap_texts(struct shard_reports *reports, struct str *const *held,
                            const struct str *from, size_t count)
 {
@@ -208,7 +207,7 @@ static enum err swap_texts(struct shard_reports *reports, struct str *const *hel
     return err;
 }
 
-/* Replaces the kept texts of the shard. Allocates everything before the first change. */
+/* Allocates everything before the first change. */
 static enum err reports_keep_texts(struct shard_reports *reports, struct reported_shard *shard,
                                    const struct shard_report *report)
 {
@@ -231,8 +230,8 @@ static enum err reports_keep_texts(struct shard_reports *reports, struct reporte
 
 /* -- several processes with the same shard id -- */
 
-/* Returns the process that sent the report, or NULL for a new process. If several processes have
- * the same id, epoch and address, returns the one with the highest cycle below the report's. */
+/* NULL for a new process. Of several with the same id, epoch and address: the one with the highest
+ * cycle below the report's. */
 static struct shard_process *sender_of(struct reported_shard *shard,
                                        const struct shard_report *report)
 {
@@ -249,7 +248,7 @@ static struct shard_process *sender_of(struct reported_shard *shard,
     return best;
 }
 
-/* Drops silent processes, because they have ended or cannot reach the leader. */
+/* Silent processes have ended or cannot reach the leader. */
 static size_t drop_silent_processes(struct shard_reports *reports, struct reported_shard *shard)
 {
     struct shard_process *last = NULL;
@@ -270,7 +269,7 @@ static size_t drop_silent_processes(struct shard_reports *reports, struct report
     return left;
 }
 
-/* Adds a process in a free slot, or else in the slot of the longest silent process. */
+/* Uses a free slot, otherwise the slot of the longest silent process. */
 static struct shard_process *add_process(struct shard_reports *reports,
                                          struct reported_shard *shard,
                                          const struct shard_report *report)
@@ -278,7 +277,7 @@ static struct shard_process *add_process(struct shard_reports *reports,
     struct shard_process *oldest = &shard->processes[0];
     struct str address;
 
-    /* A new process at an address replaces the old one, because an address has one process. */
+    /* An address has one process, so a new process replaces the old one. */
     for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
         struct shard_process *process = &shard->processes[i];
         if (process->used && report->address.len && process->epoch < report->epoch &&
@@ -303,7 +302,7 @@ static struct shard_process *add_process(struct shard_reports *reports,
     return oldest;
 }
 
-/* Returns true if a conflict begins. Without memory or room for the process, returns false. */
+/* True if a conflict begins. If memory or slots run out, false. */
 static bool process_reported(struct shard_reports *reports, struct reported_shard *shard,
                              const struct shard_report *report)
 {
@@ -419,7 +418,7 @@ static bool is_before(const struct instruction *a, const struct instruction *b)
     return a->term != b->term ? a->term < b->term : a->sequence < b->sequence;
 }
 
-/* Inserts the instruction in order. Searches from the end, where nearly all instructions belong. */
+/* Searches from the end, where nearly all instructions belong. */
 static void put_in_order(struct reported_shard *shard, struct instruction *it)
 {
     struct list *after = shard->queue.prev;
@@ -429,7 +428,7 @@ static void put_in_order(struct reported_shard *shard, struct instruction *it)
     list_prepend(after, &it->link);
 }
 
-/* Indexes the instruction by id and topic, or on an error by neither. */
+/* Indexes by id and topic, or on an error by neither. */
 static enum err index_instruction(struct reported_shard *shard, struct instruction *it)
 {
     enum err err = map_put(&shard->by_id, it->id, it);
@@ -440,7 +439,6 @@ static enum err index_instruction(struct reported_shard *shard, struct instructi
     return err;
 }
 
-/* Checks everything except the limit of bytes. */
 static enum err instruction_may_queue(const struct shard_reports *reports,
                                       const struct reported_shard *shard,
                                       const struct instruction *from)
@@ -524,7 +522,7 @@ void reports_ack(struct shard_reports *reports, struct reported_shard *shard,
     drop_instruction(reports, shard, own_instruction);
 }
 
-/* If there is no memory or room for the reason, the previous reason is kept. */
+/* If memory or room runs out, the previous reason is kept. */
 bool reports_refused(struct shard_reports *reports, struct instruction *it, struct str reason)
 {
     bool first = !it->refused;

@@ -15,9 +15,9 @@ enum { READ_BYTES = 256 << 10 };
 
 struct snapshot_reader {
     struct fs *fs;
-    struct fs_file *file; /* the open file */
-    uint64_t size;        /* size of the open file */
-    struct fleet *fleet;  /* NULL: only checks the text */
+    struct fs_file *file;
+    uint64_t size;       /* size of the open file */
+    struct fleet *fleet; /* NULL: only checks the text */
     struct buf meta_json;
     struct fleet_meta meta;
     struct fleet_state_summary state;
@@ -48,7 +48,6 @@ static void file_close(struct snapshot_reader *reader)
     reader->file = NULL;
 }
 
-/* Reads `len` bytes into reader->part. */
 static enum err part_read(struct snapshot_reader *reader, uint64_t offset, size_t len,
                           struct note *note)
 {
@@ -146,7 +145,7 @@ static enum err tar_entries(struct snapshot_reader *reader, struct note *note)
 {
     struct tar_entry entry = {.names_next = false};
     uint64_t offset = 0;
-    unsigned zeros = 0; /* zero blocks in a row; two of them end the tar */
+    unsigned zeros = 0; /* zero blocks in a row; two end the tar */
     enum err err = ERR_OK;
 
     while (!err && zeros < 2 && offset < reader->size) {

@@ -11,10 +11,12 @@ struct snapshot_facts {
     uint64_t bytes;       /* bytes of the file `state` */
     struct fleet_state_summary state;
 };
-/* Writes the rows into `fleet`; NULL: only checks the text. ERR_NOT_FOUND. ERR_PARSE: not a tar or
- * not JSON, state before meta.json, one of them twice or missing, or truncated. ERR_INVALID: index
- * 0. ERR_TOO_LARGE: meta.json. ERR_CORRUPT: the size or hash does not match. The note names the
- * file and, for a tar and for the state, the offset. Entries with other names are skipped. */
+/* Writes the rows into `fleet`; NULL: only checks the text. Other entries are skipped. The note
+ * names the file and the offset.
+ * ERR_PARSE: not a tar or not JSON, state before meta.json, one of them twice or missing, or
+ * truncated.
+ * ERR_INVALID: index 0. ERR_TOO_LARGE: meta.json. ERR_CORRUPT: wrong size or hash.
+ * ERR_NOT_FOUND. */
 enum err snapshot_read(struct fs *fs, const char *path, bool is_directory, struct fleet *fleet,
                        struct snapshot_facts *ret_facts, struct note *note);
 #endif

@@ -22,7 +22,7 @@ struct survey {
     char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* join addresses as configured */
     size_t address_count;
     char host[SURVEY_ADDRESS_CAP]; /* the name that is resolved */
-    struct loop_worker *worker;    /* resolves the join address; NULL: names are not resolved */
+    struct loop_worker *worker;    /* resolves the join address; NULL: no name is resolved */
     struct job job;
     struct resolved resolved; /* used by the job while it runs */
     struct task task;         /* begins a round if no name is resolved */
@@ -110,7 +110,7 @@ static void survey_ask(struct survey *s, const char *const *addresses, const cha
 
 /* -- rounds -- */
 
-/* Sends the query to each address. TLS verifies the name tls_name, or if NULL the address. */
+/* TLS verifies tls_name, or if NULL the address. */
 static void survey_ask_all(struct survey *s, const char *const *list, size_t count,
                            const char *tls_name)
 {
@@ -136,7 +136,7 @@ static void survey_look_up(struct job *job)
     struct survey *s = CONTAINER_OF(job, struct survey, job);
 
     s->resolved.count = 0;
-    /* if no address was found, the next round resolves the name again */
+    /* if no address was found, the next round tries again */
     (void)address_resolve(s->addresses[0], &s->resolved, NULL);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Splits and checks addresses in text form, and recognises numeric and loopback addresses. The
- * functions are pure and resolve no names. */
+/* Splits and checks addresses in text form, and recognises numeric and loopback addresses. Pure:
+ * resolves no names. */
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/un.h>
@@ -18,7 +18,7 @@ static enum err address_refuse(struct note *note, const char *address, const cha
     return note_fail(note, ERR_INVALID, "address \"%s\": %s", address, why);
 }
 
-/* True for the text of an IPv6 address, also with a scope ("fe80::1%eth0"). */
+/* Also with a scope: "fe80::1%eth0". */
 static bool is_ipv6(struct str host)
 {
     size_t scope = str_find(host, '%');

@@ -12,7 +12,7 @@ static uint64_t read_ns(clockid_t id)
     struct timespec time;
     int failed = clock_gettime(id, &time);
 
-    assert(!failed); /* cannot fail: every Linux has all of these clocks */
+    assert(!failed); /* every Linux has all of these clocks */
     return (uint64_t)time.tv_sec * 1000 * NS_PER_MS + (uint64_t)time.tv_nsec;
 }
 
@@ -38,7 +38,7 @@ static void real_fill(struct entropy *, void *out, size_t len)
     while (len > 0) {
         ssize_t got = getrandom(at, len, 0);
         if (got < 0 && errno == EINTR) continue;
-        /* Without randomness the process would use repeated keys and identities. */
+        /* Without randomness the process would repeat keys and identities. */
         if (got <= 0) abort();
         at += got;
         len -= (size_t)got;

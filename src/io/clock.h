@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces of a clock and of randomness, each with a real and a simulated implementation. */
+/* Clocks and randomness, each with a real and a simulated implementation. */
 #ifndef IO_CLOCK_H
 #define IO_CLOCK_H
 #include "base/time.h"
@@ -32,8 +32,7 @@ static inline void entropy_fill(struct entropy *entropy, void *out, size_t len)
 uint64_t entropy_u64(struct entropy *entropy);
 
 struct clock *clock_real(void); /* reads CLOCK_MONOTONIC and CLOCK_REALTIME */
-/* Returns a clock whose mono is CLOCK_BOOTTIME, which includes the time that the machine sleeps.
- * Deadlines that must count the time asleep use this clock. */
+/* CLOCK_BOOTTIME: deadlines go on while the machine sleeps. */
 struct clock *clock_boot(void);
-struct entropy *entropy_real(void); /* calls getrandom(2); aborts if the kernel lacks it */
+struct entropy *entropy_real(void); /* getrandom(2); aborts if the kernel lacks it */
 #endif

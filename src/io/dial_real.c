@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialing: resolves the name, tries its addresses one after the other, and gives up at the
- * deadline. Runs on the loop's thread. */
+/* Dialing: resolves the name and tries its addresses one after the other until the deadline. Runs
+ * on the loop's thread. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 
@@ -13,12 +13,12 @@ enum { DIAL_REAL_HOST_CAP = 256, PORT_CAP = 8 };
 
 /* One attempt to open a stream. Freed when the stream is open or closed and no lookup runs. */
 struct dial {
-    struct real_stream *stream; /* NULL if the stream was closed during the lookup */
+    struct real_stream *stream; /* NULL: closed during the lookup */
     struct timer timer;
     mono_time deadline;
     uv_getaddrinfo_t lookup;
     bool looking;
-    struct addrinfo *found, *next; /* result of the lookup, and the next address to try */
+    struct addrinfo *found, *next; /* result of the lookup; next address to try */
     struct addrinfo numeric;       /* the only address if no lookup was needed */
     struct sockaddr_storage numeric_address;
     int code; /* libuv's error for the last address */
@@ -31,7 +31,7 @@ struct dial {
 void dial_stop(struct dial *dial)
 {
     timer_deinit(&dial->timer);
-    /* The lookup's callback runs even after a cancel, and frees the dial. */
+    /* The lookup's callback runs even after a cancel, and frees `dial`. */
     if (dial->looking) uv_cancel((uv_req_t *)&dial->lookup);
 }
 
@@ -51,7 +51,6 @@ void dial_release(struct dial *dial)
 
 static void try_next(struct dial *dial);
 
-/* Called when a failed address's handle is closed. The stream can then try the next address. */
 static void on_attempt_closed(uv_handle_t *handle)
 {
     struct real_stream *s = handle->data;
@@ -71,9 +70,8 @@ static void end_attempt(struct dial *dial, int code)
     uv_close(&dial->stream->uv.handle, on_attempt_closed);
 }
 
-/* True if the socket is connected to itself. When a dial's target is a free port of this host and
- * the kernel picks the same port for our end, TCP's simultaneous open has this effect. No listener
- * exists then, so the connection counts as refused. */
+/* TCP's simultaneous open can connect a socket to itself, when the kernel picks the dialed port for
+ * our end. Nobody listens then, so the connection counts as refused. */
 static bool met_itself(struct real_stream *s, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage own = {0};
@@ -116,8 +114,8 @@ static void on_connect(uv_connect_t *connect, int status)
     if (s->state == STREAM_OPEN && s->events.on_open) s->events.on_open(s->owner);
 }
 
-/* Gives each remaining address an equal share of the remaining time, so that an address that drops
- * packets cannot use up the time of the others. */
+/* Each remaining address gets an equal share of the remaining time, because an address may drop all
+ * packets. */
 static void start_clock(struct dial *dial)
 {
     struct loop *loop = &dial->stream->real->loop;
@@ -210,7 +208,7 @@ static enum err dial_unix(struct dial *dial)
     return ERR_OK;
 }
 
-/* Starts the dial. on_closed reports later failures; only a lack of memory is returned at once. */
+/* ERR_NOMEM is returned at once. on_closed reports other failures. */
 static enum err dial_begin(struct dial *dial)
 {
     static const struct addrinfo hints = {

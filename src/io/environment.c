@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the environment of a child process from this process's variables and additional ones. The
- * first failure is kept in `err`, which the caller checks once at the end. One thread. */
+/* Builds the environment of a child process. `err` keeps the first failure. One thread. */
 #include "io/environment.h"
 
 #include <stdio.h>

@@ -10,11 +10,11 @@ struct environment {
     const char **all; /* the variables; terminated by NULL */
     size_t count, ours;
     char *texts[ENVIRONMENT_OURS_MAX];
-    enum err err; /* the first failure; every function called after it does nothing */
+    enum err err; /* the first failure; later calls do nothing */
 };
-/* Copies our environment without variables whose names begin with `without`; NULL copies all. */
+/* Copies our environment without variables whose names begin with `without`. NULL copies all. */
 void environment_init(struct environment *environment, const char *without);
-/* Adds a variable. A NUL byte ends the value, because no variable can contain NUL. */
+/* A NUL byte ends the value. */
 void environment_put(struct environment *environment, const char *name, struct str value);
 void environment_deinit(struct environment *environment);
 #endif

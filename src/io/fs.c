@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public calls of fs.h. They check the arguments and refuse writes to a handle whose sync
- * failed, so that no implementation of fs.h can forget these checks. */
+ * failed. */
 #include "io/fs.h"
 
 #include <inttypes.h>
@@ -9,7 +9,6 @@
 
 #include "text/rfc3339.h"
 
-/* The largest offset that kernels accept. */
 #define OFFSET_MAX ((uint64_t)INT64_MAX)
 
 static bool path_ok(const char *path)
@@ -33,7 +32,6 @@ static bool range_ok(uint64_t offset, uint64_t len)
     return offset <= OFFSET_MAX && len <= OFFSET_MAX - offset;
 }
 
-/* Returns ERR_OK if `file` may be written. */
 static enum err writable(const struct fs_file *file)
 {
     assert(file);
@@ -146,7 +144,7 @@ enum err fs_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock,
 {
     enum err err;
     assert(ret_lock);
-    /* The directory's path with "/LOCK" must fit in FS_PATH_CAP bytes. */
+    /* room for "<path>/LOCK" */
     if (!path_ok(path) || strlen(path) + sizeof "/" FS_LOCK_NAME > FS_PATH_CAP)
         err = ERR_INVALID;
     else
@@ -171,7 +169,7 @@ size_t fs_lock_text(uint64_t pid, wall_time since, char text[FS_LOCK_TEXT_CAP])
     return (size_t)len;
 }
 
-/* Shows `lock_text` only if it has the right form, because the LOCK file may be damaged. */
+/* Ignores a malformed `lock_text`, because the LOCK file may be damaged. */
 void fs_lock_busy_note(struct note *note, const char *path, struct str lock_text)
 {
     struct str rest = str_trim(lock_text), word, pid, since;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions built on the calls of fs.h, the same for every file system: reading a whole file,
- * replacing a file durably, removing temporary files after a crash, making directories, and zeroing
- * a segment before use. */
+/* Functions built on the calls of fs.h, the same for every file system. */
 #include "io/fs.h"
 
 #include <inttypes.h>
@@ -13,7 +11,7 @@
 enum {
     READ_STEP_MIN = 4096, /* bytes of the first read if the file reports size 0 */
     ZERO_STEP = 64 * 1024,
-    SWEEP_BYTES_MAX = 64 * 1024, /* bytes of names that a sweep collects before it removes files */
+    SWEEP_BYTES_MAX = 64 * 1024, /* bytes of names that a sweep collects at a time */
     TEMP_UNIQUE_LEN = 8,
 };
 #define TEMP_END ".tmp"
@@ -94,7 +92,6 @@ enum err fs_names(struct fs *fs, const char *path, fs_name_fn *wants, struct buf
 
 /* -- temporaries -- */
 
-/* True for ".<name>.<8 hex>.tmp", the form of the temporary names of fs_publish. */
 static bool is_temp_name(struct str name)
 {
     const size_t end_len = sizeof TEMP_END - 1;
@@ -105,7 +102,6 @@ static bool is_temp_name(struct str name)
     return unique[-1] == '.' && hex_read(str_of(unique, TEMP_UNIQUE_LEN), &number);
 }
 
-/* Returns the directory of a path: ".", "/", or the text before the last slash. */
 static void parent_of(const char *path, char dir[FS_PATH_CAP])
 {
     const char *slash = strrchr(path, '/');
@@ -150,15 +146,15 @@ enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_
     err = fs_open(fs, temp, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, mode, &file);
     if (err) return err;
     err = fs_write_at(fs, file, 0, content);
-    /* Synced before the rename: else a power cut could keep the name and lose the content. */
+    /* Synced before the rename: otherwise a power cut could keep the name and lose the content. */
     if (!err) err = fs_sync(fs, file);
     if (!err) err = fs_rename(fs, temp, path);
     fs_close(fs, file);
     if (err) {
-        fs_remove(fs, temp); /* errors are ignored, because readers skip temporary files */
+        fs_remove(fs, temp); /* readers skip temporary files */
         return err;
     }
-    return fs_sync_dir(fs, dir) ? ERR_UNKNOWN : ERR_OK; /* the file is visible, maybe not durable */
+    return fs_sync_dir(fs, dir) ? ERR_UNKNOWN : ERR_OK; /* visible, maybe not durable */
 }
 
 /* -- sweeping: names are gathered first, because a listed directory must not change -- */
@@ -183,7 +179,7 @@ static enum err remove_gathered(struct fs *fs, const char *dir, struct str names
 enum err fs_sweep_temps(struct fs *fs, const char *dir)
 {
     enum err listed, err;
-    /* The loop ends, because each round that filled the buffer removed a file or failed. */
+    /* ends: each round that filled the buffer removed a file or failed */
     do {
         struct buf names;
         buf_init(&names, SWEEP_BYTES_MAX);
@@ -197,7 +193,7 @@ enum err fs_sweep_temps(struct fs *fs, const char *dir)
 
 /* -- directories -- */
 
-/* Syncs the parent of `path`. A parent that we cannot open is skipped if `path` existed before. */
+/* A parent that we cannot open is skipped if `path` existed before. */
 static enum err sync_parent(struct fs *fs, const char *path, bool made)
 {
     char dir[FS_PATH_CAP];
@@ -207,8 +203,8 @@ static enum err sync_parent(struct fs *fs, const char *path, bool made)
     return err ? ERR_UNKNOWN : ERR_OK;
 }
 
-/* Syncs each directory level before it makes the next level. After an interrupted call, only the
- * deepest existing level can lack a sync, so that level is synced first. */
+/* Each level is synced before the next is made. After an interrupted call only the deepest existing
+ * level can lack a sync, so that level is synced first. */
 enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode)
 {
     char level[FS_PATH_CAP], found[FS_PATH_CAP] = "";

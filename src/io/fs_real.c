@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements fs.h with the kernel's file system. Any thread may call; each handle has one owner.
  *
- * A directory is locked with flock(2) on a file LOCK in the directory. The kernel releases the lock
- * when the process dies, and two opens in one process exclude each other, too. The content of LOCK
- * is used only in the error message. */
+ * A directory is locked with flock(2) on its file LOCK. The kernel releases the lock when the
+ * process dies, and two opens in one process exclude each other, too. LOCK's content is only for
+ * error messages. */
 #include "io/real_internal.h"
 
 #include <dirent.h>
@@ -26,8 +26,7 @@ struct fs_lock {
     struct real_file file; /* the open LOCK file */
 };
 
-/* The only place that maps the kernel's error numbers to enum err. This function is here because
- * the stores of libmuster link this file without the loop. */
+/* The only map from the kernel's error numbers to enum err. */
 enum err real_err(int uv_code)
 {
     switch (-uv_code) {
@@ -53,8 +52,8 @@ enum err real_err(int uv_code)
     case EISDIR:
     case ENOTDIR:
     case ENAMETOOLONG:
-    case ELOOP: /* also the error of opening a symbolic link for writing */
-    case ENXIO: /* the error of opening a socket, or a pipe without a reader */
+    case ELOOP: /* also of opening a symbolic link for writing */
+    case ENXIO: /* of opening a socket, or a pipe without a reader */
     case EXDEV: return ERR_INVALID;
     case ENOSYS:
     case EOPNOTSUPP: return ERR_UNSUPPORTED;
@@ -72,7 +71,7 @@ static int fd_of(const struct fs_file *file)
     return ((const struct real_file *)file)->fd;
 }
 
-/* Opens a file. Returns -1 with errno on failure. */
+/* Returns -1 with errno on failure. */
 static int open_retrying(const char *path, int flags, uint32_t mode)
 {
     int fd;
@@ -86,13 +85,13 @@ static int open_retrying(const char *path, int flags, uint32_t mode)
 static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_t mode,
                           struct fs_file **ret_file)
 {
-    /* Non-blocking, because opening a pipe by mistake must fail instead of waiting for a writer. */
+    /* Non-blocking: opening a pipe by mistake must fail, not wait. */
     int how = O_NONBLOCK;
     if (flags & FS_WRITE) how |= O_NOFOLLOW | (flags & FS_READ ? O_RDWR : O_WRONLY);
     if (flags & FS_CREATE) how |= O_CREAT;
     if (flags & FS_EXCLUSIVE) how |= O_EXCL;
     if (flags & FS_TRUNCATE) how |= O_TRUNC;
-    if (flags & FS_APPEND) how |= O_APPEND; /* pwrite then appends and ignores the offset */
+    if (flags & FS_APPEND) how |= O_APPEND; /* pwrite then ignores the offset */
     struct real_file *file = calloc(1, sizeof *file);
     if (!file) return ERR_NOMEM;
     file->fd = open_retrying(path, how, mode);
@@ -113,7 +112,7 @@ static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_
 
 static void real_close(struct fs *, struct fs_file *file)
 {
-    close(fd_of(file)); /* an error is ignored: data that must be durable was synced before */
+    close(fd_of(file)); /* durable data was synced before */
     free(file);
 }
 
@@ -139,13 +138,13 @@ static enum err real_write_at(struct fs *, struct fs_file *file, uint64_t offset
             pwrite(fd_of(file), bytes.at + done, bytes.len - done, (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return real_err(-errno);
-        if (put == 0) return ERR_IO; /* no progress and no error; a retry could loop forever */
+        if (put == 0) return ERR_IO; /* no progress: a retry could loop forever */
         done += (size_t)put;
     }
     return ERR_OK;
 }
 
-/* Retries only after EINTR, because after any other error the kernel may have dropped the data. */
+/* Retries only after EINTR: after any other error the kernel may have dropped the data. */
 static enum err real_sync(struct fs *, struct fs_file *file)
 {
     int bad;
@@ -194,7 +193,7 @@ static enum err real_stat(struct fs *, const char *path, struct fs_info *ret_inf
 static enum err real_rename(struct fs *, const char *from, const char *to)
 {
     if (rename(from, to) == 0) return ERR_OK;
-    /* POSIX allows EEXIST and ENOTEMPTY for a directory that is not empty. */
+    /* POSIX allows both EEXIST and ENOTEMPTY. */
     return errno == EEXIST ? ERR_PRECONDITION : real_err(-errno);
 }
 
@@ -216,7 +215,7 @@ static enum err real_make_link(struct fs *, const char *target, const char *path
     return symlink(target, path) == 0 ? ERR_OK : real_err(-errno);
 }
 
-/* Some file systems do not return the kind of an entry in d_type. */
+/* Some file systems leave d_type unset. */
 static enum fs_kind entry_kind(int dir_fd, const struct dirent *entry)
 {
     struct stat info;
@@ -252,7 +251,7 @@ static enum err real_sync_dir(struct fs *, const char *path)
     if (fd < 0) return real_err(-errno);
     do bad = fsync(fd);
     while (bad && errno == EINTR);
-    /* EINVAL: the file system cannot sync directories at all. muster accepts such a file system. */
+    /* EINVAL: the file system cannot sync directories, which muster accepts. */
     enum err err = bad && errno != EINVAL ? real_err(-errno) : ERR_OK;
     close(fd);
     return err;
@@ -265,15 +264,15 @@ static enum err real_free_bytes(struct fs *, const char *path, uint64_t *ret_byt
     do bad = statvfs(path, &info);
     while (bad && errno == EINTR);
     if (bad) return real_err(-errno);
-    /* Space available to this user, without root's reserve. */
+    /* Without root's reserve. */
     *ret_bytes = (uint64_t)info.f_bavail * info.f_frsize;
     return ERR_OK;
 }
 
 /* -- directory locks -- */
 
-/* True if `path` still names the open file. Otherwise a process removed the file between open and
- * lock, and later processes would lock another file. */
+/* A process may have removed the file between open and lock. Later processes would then lock
+ * another file. */
 static bool still_named(int fd, const char *path)
 {
     struct stat open_file, named;
@@ -288,9 +287,7 @@ static void note_holder(int fd, const char *dir, struct note *note)
     fs_lock_busy_note(note, dir, str_of(text, got > 0 ? (size_t)got : 0));
 }
 
-/* Writes the holder's pid for the error message of a second process. On a full disk the write may
- * fail, and the lock is still held. The truncation removes an earlier holder's pid and needs no
- * disk space. */
+/* Errors are ignored: the pid is only for the message of a second process. */
 static void write_holder(struct fs_file *file)
 {
     char text[FS_LOCK_TEXT_CAP];
@@ -312,7 +309,7 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
     enum err err = ERR_IO;
     for (int tries = 0; tries < TRIES_MAX; tries++) {
         int bad;
-        /* 0600: flock needs no write permission, so any reader of the file could hold the lock. */
+        /* 0600: any reader of the file could hold the lock. */
         lock->file.fd = open_retrying(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
         if (lock->file.fd < 0) {
             err = real_err(-errno);
@@ -337,7 +334,7 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
 
 static void real_unlock(struct fs *, struct fs_lock *lock)
 {
-    /* Empties LOCK, so that no message names this process as the holder after its unlock. */
+    /* No message may name this process after its unlock. */
     (void)real_truncate(NULL, &lock->file.base, 0);
     close(lock->file.fd);
     free(lock);

@@ -2,12 +2,11 @@
 /* Server-sent events.
  *
  * A channel keeps its newest events in one ring, already encoded, and each reader has only a
- * position in the ring. So memory does not grow with readers, and a reader that falls behind the
- * oldest event learns how many events it missed. A reader that has received part of an event holds
- * a reference to the event, because the event may leave the ring.
+ * position in the ring. A reader that has received part of an event holds a reference, because the
+ * event may leave the ring.
  *
- * Senders only mark the channel and wake the HTTP thread; only the HTTP thread writes to readers.
- * The server's lock protects the ring, the reference counts and the list of readers. */
+ * Senders only mark the channel and wake the HTTP thread, which writes to the readers. The server's
+ * lock protects the ring, the reference counts and the list of readers. */
 #include "io/http_internal.h"
 
 #include <inttypes.h>
@@ -18,18 +17,18 @@
 enum { EVENT_ID_CAP = 48 };
 
 struct event {
-    uint32_t holders; /* references: one by the ring, one by each reader that has sent a part */
+    uint32_t holders; /* one for the ring, one for each reader that got a part */
     size_t len;
     char text[];
 };
 
 struct http_channel {
     struct http_server *server;
-    struct list readers; /* used by the HTTP thread only */
+    struct list readers; /* HTTP thread only */
     size_t events_max, bytes;
-    uint64_t first, next; /* the ring has the events with sequence numbers first to next - 1 */
+    uint64_t first, next; /* the ring has `first` to `next` - 1 */
     bool marked;          /* events were added since the last write to readers */
-    struct event *ring[]; /* indexed by sequence number % events_max */
+    struct event *ring[]; /* by sequence number % events_max */
 };
 
 static void event_unhold(struct event *event)
@@ -52,7 +51,7 @@ static void drop_oldest(struct http_channel *channel)
     *slot = NULL;
 }
 
-/* Appends the id as the last line, so that a reader cut off inside the event requests it again. */
+/* The id is the last line: a reader that was cut off inside the event requests the event again. */
 static void ring_add(struct http_channel *channel, struct event *own_event)
 {
     own_event->len += (size_t)snprintf(own_event->text + own_event->len, EVENT_ID_CAP,
@@ -67,7 +66,7 @@ static void ring_add(struct http_channel *channel, struct event *own_event)
     assert(channel->next - channel->first <= channel->events_max);
 }
 
-/* Encodes "event: name", one "data: " per line, and an empty line. CR, LF and CR LF end a line. */
+/* Encodes "event: name" and one "data: " per line. CR, LF and CR LF end a line. */
 static struct event *event_make(struct str name, struct str data)
 {
     static const char field[] = "data: ";
@@ -92,7 +91,7 @@ static struct event *event_make(struct str name, struct str data)
             *at++ = c;
         }
     }
-    *at++ = '\n'; /* ring_add appends the event's id and the empty line */
+    *at++ = '\n'; /* ring_add appends the id and the empty line */
     event->len = (size_t)(at - event->text);
     assert(event->len + EVENT_ID_CAP <= room);
     event->holders = 1;
@@ -106,14 +105,14 @@ static void channel_write(struct http_connection *c, struct str text)
     char size[16];
     struct str parts[] = {STR_EMPTY, text, STR_EMPTY};
 
-    if (!c->head.old) { /* HTTP/1.1 needs a chunk around the text; HTTP/1.0 has no chunks */
+    if (!c->head.old) { /* HTTP/1.1 needs a chunk around the text */
         parts[0] = str_of(size, (size_t)snprintf(size, sizeof size, "%zX\r\n", text.len));
         parts[2] = STR("\r\n");
     }
     http_connection_write(c, parts, ARRAY_LEN(parts));
 }
 
-/* Takes the reader's next event, if any. *ret_missed is the number of events lost before it. */
+/* *ret_missed: number of events that the reader lost before the returned event. */
 static bool channel_next(struct http_connection *c, uint64_t *ret_missed)
 {
     struct http_channel *channel = c->channel;
@@ -143,7 +142,7 @@ void http_channel_pump(struct http_connection *c, bool probe)
     char notice[64];
     uint64_t missed;
 
-    while (http_connection_has_room(c)) { /* loops until no event is left or the output is full */
+    while (http_connection_has_room(c)) { /* until no event is left or the output is full */
         if (c->event) {
             struct str left = str_of(c->event->text + c->event_at, c->event->len - c->event_at);
             left.len = min_size(left.len, HTTP_OUTPUT_PIECE);
@@ -173,7 +172,7 @@ void http_channel_pump_all(struct http_channel *channel)
     channel->marked = false;
     http_unlock(channel->server);
     if (!marked) return;
-    LIST_EACH(&channel->readers, node) /* only this thread removes readers, and never by writing */
+    LIST_EACH(&channel->readers, node) /* writing removes no reader */
     {
         http_channel_pump(CONTAINER_OF(node, struct http_connection, in_channel), false);
     }
@@ -198,7 +197,7 @@ void http_channel_finish(struct http_connection *c)
     http_connection_end(c);
 }
 
-/* Returns the position after the event that a returning reader names, if this process sent it. */
+/* Event ids of other processes do not count. */
 static uint64_t position_after(const struct http_channel *channel, struct str last_event_id)
 {
     char boot[24];
@@ -228,7 +227,7 @@ void http_channel_answer(struct http_connection *c)
     }
     http_request_send(c, &answer, STR_EMPTY);
     if (c->state != CONNECTION_EVENTS) return;
-    channel_write(c, STR("retry: 2000\n\n")); /* the client learns at once that it is connected */
+    channel_write(c, STR("retry: 2000\n\n")); /* shows the client that it is connected */
     http_channel_pump(c, false);
 }
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection: its place in the server's list, its input and its output.
+/* One connection: its place in the server's list, its input and its output. HTTP thread only.
  *
- * A connection handles one request at a time. Pipelined requests wait in `input`, and reading is
- * paused while a response waits for output space. A response is written only while less than half
- * of output_max is pending. So a write always has space, and on_drained is called after writing
- * stops. The connection is freed in one place, when its stream is closed. HTTP thread only. */
+ * A connection handles one request at a time. Pipelined requests wait in `input`, and reading
+ * pauses while a response waits for output space. A response is written only while less than half
+ * of output_max is pending: a write always fits, and on_drained follows. */
 #include "io/http_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* time for the peer to read the last response */
+enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* for the peer to read the last response */
 
 /* -- opening and closing ----------------------------------------------------------------------- */
 
@@ -32,12 +31,11 @@ static void connection_free(struct http_connection *c)
         listener_pause(server->listener, false);
 }
 
-/* Returns "127.0.0.1" for "127.0.0.1:80", "::1" for "[::1]:80". */
 static void connection_peer_text(const char *address, char text[HTTP_PEER_CAP])
 {
     struct address_parts parts = {.host = STR_EMPTY};
 
-    (void)address_split(address, &parts, NULL); /* cannot fail: the kernel made this text */
+    (void)address_split(address, &parts, NULL); /* the kernel made this text */
     snprintf(text, HTTP_PEER_CAP, "%.*s", STR_ARG(parts.host));
 }
 
@@ -110,7 +108,7 @@ void http_connection_end(struct http_connection *c)
     c->active_at = loop_now(real_io_io(c->server->real)->loop);
     stream_end(c->stream);
     c->paused = false;
-    stream_resume(c->stream); /* reads on: a close with unread bytes could cut off our response */
+    stream_resume(c->stream); /* a close with unread bytes could cut off our response */
 }
 
 void http_connection_fail(struct http_connection *c)
@@ -188,7 +186,7 @@ void http_connection_send(struct http_connection *c, struct str head, struct str
     struct str first[] = {head, str_of(body.at, min_size(body.len, HTTP_OUTPUT_PIECE))};
 
     c->state = CONNECTION_ANSWER;
-    http_connection_write(c, first, ARRAY_LEN(first)); /* sent as one packet if both fit */
+    http_connection_write(c, first, ARRAY_LEN(first)); /* one packet if both fit */
     c->answer_left = str_tail(body, first[1].len);
     connection_answer_pump(c);
 }
@@ -258,7 +256,7 @@ static bool connection_read_chunks(struct http_connection *c)
         struct str input = connection_input(c), data;
         size_t before = input.len;
         if (!http_chunks_take(&c->chunks, &input, &data)) {
-            c->head.close = true; /* later requests on this connection cannot be trusted */
+            c->head.close = true; /* the rest of the input cannot be trusted */
             http_request_refuse(c, 400);
             return true;
         }

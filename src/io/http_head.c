@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parser of HTTP/1.1 requests: heads, chunks, targets, queries. http_head.h explains which input is
- * refused. Stateless; any thread. */
+/* Parser of HTTP/1.1 requests: heads, chunks, targets, queries. Stateless; any thread. */
 #include "io/http_head.h"
 
 #include <stdlib.h>
@@ -34,7 +33,7 @@ static size_t head_empty_lines(struct str input)
 
 size_t http_head_len(struct str input)
 {
-    bool begun = false; /* true once a line that is not empty was found */
+    bool begun = false; /* a line that is not empty was found */
     const char *feed;
 
     for (size_t line = 0; (feed = memchr(input.at + line, '\n', input.len - line));) {
@@ -66,7 +65,7 @@ static bool is_digits(struct str text)
     return text.len > 0;
 }
 
-/* True if `text` has no control bytes other than tabs. Some programs end text at NUL, CR or LF. */
+/* Control bytes other than tabs are refused. */
 static bool is_clean(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -76,7 +75,7 @@ static bool is_clean(struct str text)
     return true;
 }
 
-/* Takes the first line off *rest, without its CR LF. *rest must contain CR LF. */
+/* *rest must contain CR LF. */
 static struct str head_take_line(struct str *rest)
 {
     const char *end = memmem(rest->at, rest->len, "\r\n", 2);
@@ -115,7 +114,7 @@ static bool head_read_field(struct str line, struct http_head *head, unsigned co
     return true;
 }
 
-/* True if `word` is an item of a comma-separated list. */
+/* `list` is comma-separated. */
 static bool head_list_has(struct str list, struct str word)
 {
     struct str rest = list, item;
@@ -166,7 +165,7 @@ int http_head_read(struct str text, struct http_head *ret_head)
 
 /* -- chunks ------------------------------------------------------------------------------------ */
 
-/* Parses hexadecimal digits and drops an extension after ';'. */
+/* Drops an extension after ';'. */
 static bool chunks_size(struct str line, uint64_t *ret_size)
 {
     struct str digits = str_trim(str_of(line.at, str_find(line, ';')));
@@ -182,7 +181,7 @@ static bool chunks_size(struct str line, uint64_t *ret_size)
     return true;
 }
 
-/* Takes one chunk framing line. *ret_there is true if it is complete. False if it is too long. */
+/* False if the line is too long. *ret_there: the line is complete. */
 static bool chunks_line(struct str *input, struct str *ret_line, bool *ret_there)
 {
     const char *end = memmem(input->at, input->len, "\r\n", 2);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request: its target and route, the response and its head.
+/* One request: its target and route, the response and its head. HTTP thread only.
  *
  * A request is processed when its body is complete, so that no unread body precedes the next
- * pipelined request. If the announced body exceeds the limit, the refusal is sent at once and the
- * connection closes after the refusal. HTTP thread only. */
+ * pipelined request. A body that is announced as too large is refused at once, and the connection
+ * closes. */
 #include "io/http_internal.h"
 
 #include <stdio.h>
@@ -24,8 +24,7 @@ static enum http_method method_of(struct str name)
     return 0;
 }
 
-/* Splits the target into path and query and decodes the path. Removes scheme and host of a target
- * in absolute form, as proxies send it. */
+/* Splits the target into path and query and decodes the path. Proxies also send scheme and host. */
 static int target_read(struct http_connection *c)
 {
     struct str target = c->head.target, raw_path;
@@ -48,7 +47,7 @@ static int target_read(struct http_connection *c)
     return http_path_is_safe(c->path) ? 0 : 400;
 }
 
-/* Finds the route of the request and keeps it valid: a page by a reference, a handler by
+/* Finds the request's route and keeps the route valid: a page by a reference, a handler by
  * `in_handler`, which http_unroute waits for. */
 static int route_take(struct http_connection *c, struct route *ret_route)
 {
@@ -74,7 +73,6 @@ void http_request_begin(struct http_connection *c)
 {
     const struct str go_on = STR("HTTP/1.1 100 Continue\r\n\r\n");
 
-    /* A reloaded TLS context takes effect at once. */
     if (c->server->tls && http_tls_now(c->server)) http_tls_expire(c->server);
     atomic_fetch_add(&c->server->requests, 1);
     c->state = CONNECTION_BODY;
@@ -146,7 +144,7 @@ static enum err answer_put_date(struct buf *head, wall_time now)
                        t.tm_sec);
 }
 
-/* Appends without formatting, because formatting took 0.4 us of the 6 us of a response. */
+/* Not formatted, because formatting took 0.4 us of the 6 us of a response. */
 static enum err answer_put_field(struct buf *head, const char *name, const char *value)
 {
     enum err err = value ? buf_append_c(head, name) : ERR_OK;
@@ -169,7 +167,7 @@ static enum err answer_put_head(struct http_connection *c, const struct http_ans
     wall_time now = clock_wall(real_io_io(c->server->real)->clock);
     const char *connection = c->last ? "close" : c->head.old ? "Keep-Alive" : NULL;
     char *room;
-    enum err err = buf_reserve(head, ANSWER_HEAD_USUAL, &room); /* so the head is allocated once */
+    enum err err = buf_reserve(head, ANSWER_HEAD_USUAL, &room); /* the head is allocated once */
 
     if (!err)
         err = buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, http_reason(answer->status));
@@ -195,7 +193,7 @@ void http_request_send(struct http_connection *c, const struct http_answer *answ
     c->last |= c->head.close || (answer->endless && c->head.old);
     buf_init(&head, ANSWER_HEAD_CAP);
     if (answer_put_head(c, answer, body.len, &head))
-        http_connection_fail(c); /* not even memory for this response */
+        http_connection_fail(c); /* no memory even for this response */
     else
         http_connection_send(c, buf_peek(&head), c->method == HTTP_HEAD ? STR_EMPTY : body);
     buf_deinit(&head);
@@ -259,7 +257,7 @@ static void answer_page(struct http_connection *c, struct http_page *own_page)
     http_request_send(c, &answer, body);
 }
 
-/* Sends the handler's response. The connection takes over the memory of the body. */
+/* The connection takes over the body's memory. */
 static void answer_filled(struct http_connection *c, const struct http_response *filled)
 {
     struct http_answer answer = {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of routes, and published pages.
  *
- * A published page is one block of memory, made by the publishing thread. The table holds one
- * reference, and each response in progress holds another. So a request copies no page, and a
- * replaced page stays valid for running responses. The server's lock protects the table. */
+ * A page is one block of memory. The table and each response in progress hold a reference, so that
+ * a request copies nothing. The server's lock protects the table. */
 #include "io/http_internal.h"
 
 #include <inttypes.h>
@@ -21,8 +20,8 @@ struct route *http_route_find(struct http_server *server, struct str path)
     return NULL;
 }
 
-/* Returns a free entry, or a new one; NULL if the table is full. Entries never move, because the
- * HTTP thread accesses channels by index. */
+/* NULL if the table is full. Entries never move, because the HTTP thread accesses channels by
+ * index. */
 static struct route *free_place(struct http_server *server)
 {
     for (size_t i = 0; i < server->route_count; i++)

@@ -2,7 +2,7 @@
 /* Life cycle of the server: loop and thread, listener, certificates, wake-up of the thread.
  *
  * The server has its own loop, so that pages are served even if the process's main loop hangs.
- * Everything on the server's loop is opened before the thread starts and closed by the thread at
+ * Objects on the server's loop are opened before the thread starts, and the thread closes them at
  * its end. Other threads change routes and channels under the lock, and post to wake the thread. */
 #include "io/http_internal.h"
 #include "io/real_internal.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    HTTP_SWEEP_MS = 1000, /* interval between checks of the connections */
-    HTTP_STOP_TURNS = 16, /* turns of the loop in which event streams can send their last bytes */
+    HTTP_SWEEP_MS = 1000, /* between checks of the connections */
+    HTTP_STOP_TURNS = 16, /* turns in which event streams can send their last bytes */
 };
 
 void http_wake(struct http_server *server)
@@ -36,7 +36,7 @@ struct tls_context *http_tls_now(struct http_server *server)
     if (next) {
         tls_context_unref(server->tls);
         server->tls = next;
-        server->tls_loads = 0; /* 0 differs from the load count of every context */
+        server->tls_loads = 0; /* no context has this load count */
     }
     return server->tls;
 }
@@ -101,7 +101,7 @@ static void server_on_wake(struct post *post)
     if (certificates && http_tls_now(server)) http_tls_expire(server);
     for (size_t i = 0; i < count; i++) {
         struct http_channel *channel;
-        http_lock(server); /* another thread may be changing a neighbouring route's kind */
+        http_lock(server); /* another thread may be changing the route's kind */
         channel = server->routes[i].kind == ROUTE_CHANNEL ? server->routes[i].channel : NULL;
         http_unlock(server);
         if (channel) http_channel_pump_all(channel);
@@ -119,7 +119,6 @@ static void server_on_sweep(struct timer *timer)
     {
         http_connection_check(CONTAINER_OF(node, struct http_connection, link), now, pulse);
     }
-    /* The timer stops while the server is idle. */
     if (!list_empty(&server->connections)) http_sweep_start(server);
 }
 
@@ -153,7 +152,7 @@ static void *http_thread(void *argument)
     for (int i = 0; i < HTTP_STOP_TURNS && !list_empty(&server->connections); i++)
         real_io_turn(server->real, false);
     server_close_connections(server, true);
-    while (!list_empty(&server->connections)) /* loops until all connections are closed */
+    while (!list_empty(&server->connections)) /* until all connections are closed */
         real_io_turn(server->real, true);
     return NULL;
 }
@@ -188,7 +187,7 @@ static enum err server_listen(struct http_server *server, const char *address, s
 {
     struct listen_options options = {
         .address = address,
-        .streams_max = SIZE_MAX, /* the server enforces connections_max itself by pausing accept */
+        .streams_max = SIZE_MAX, /* the server pauses accepting instead */
         .output_max = server->tls ? tls_plain_output_max(HTTP_OUTPUT_MAX) : HTTP_OUTPUT_MAX,
         .on_accept = http_connection_accept,
         .owner = server,
@@ -207,7 +206,6 @@ static enum err server_listen(struct http_server *server, const char *address, s
         note_set(note, "listen %s", why.text + strlen("listen on "));
     else
         snprintf(server->address, sizeof server->address, "%s", listener_address(server->listener));
-    /* ERR_UNAVAILABLE means that the name or address does not belong to this host. */
     return err == ERR_UNAVAILABLE ? ERR_INVALID : err;
 }
 
@@ -244,7 +242,7 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
     server = calloc(1, sizeof *server);
     if (!server) return ERR_NOMEM;
     pthread_cond_init(&server->handler_ended, NULL);
-    pthread_mutex_init(&server->lock, NULL); /* cannot fail on Linux with default attributes */
+    pthread_mutex_init(&server->lock, NULL); /* cannot fail with default attributes */
     list_init(&server->connections);
     post_init(&server->wake, server_on_wake);
     server->body_max = options->body_max ? options->body_max : HTTP_BODY_MAX;
@@ -275,7 +273,7 @@ void http_close(struct http_server *server)
         pthread_join(server->thread, NULL);
     }
     assert(list_empty(&server->connections) && atomic_load(&server->readers) == 0);
-    listener_close(server->listener); /* still open only if the thread did not start */
+    listener_close(server->listener); /* still open if the thread did not start */
     timer_deinit(&server->sweep);
     real_io_close(server->real);
     http_routes_deinit(server);

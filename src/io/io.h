@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The interface between a driver and the operating system, implemented by io/real.h (the kernel)
- * and src/sim (a simulated host). Code above io/ must not depend on the implementation. */
+ * and src/sim (a simulated host). */
 #ifndef IO_IO_H
 #define IO_IO_H
 #include "io/clock.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes whole lines to a file, pipe or socket without blocking. Invariant: a line that was begun
- * is completed before the next, or gets a line end if a full disk cut it. One thread at a time. */
+ * is completed before the next, or gets a line end if a full disk cut the line. One thread at a
+ * time. */
 #include "io/line_out.h"
 
 #include <errno.h>
@@ -16,8 +17,7 @@
 
 static_assert(LINE_OUT_ATOMIC <= PIPE_BUF, "the kernel keeps this much together");
 
-/* Opens a pipe or terminal again, which gives it separate flags. So O_NONBLOCK does not affect
- * other processes that write to the pipe or terminal. */
+/* A descriptor of our own: O_NONBLOCK would affect other processes that share the caller's. */
 static void reopen_without_waiting(struct line_out *out)
 {
     char path[40];
@@ -51,7 +51,7 @@ void line_out_deinit(struct line_out *out)
     *out = (struct line_out){.fd = -1};
 }
 
-/* True if a write would block. poll reports a pipe as writable if LINE_OUT_ATOMIC bytes fit. */
+/* poll reports a pipe as writable if LINE_OUT_ATOMIC bytes fit. */
 static bool would_wait(const struct line_out *out)
 {
     struct pollfd fd = {.fd = out->fd, .events = POLLOUT};
@@ -99,7 +99,7 @@ enum err line_out_flush(struct line_out *out)
     return ERR_OK;
 }
 
-/* Ends a line that a full disk cut, so that the next line starts on a new line. */
+/* Ends a line that a full disk cut. */
 static enum err end_torn_line(struct line_out *out)
 {
     if (!out->torn) return ERR_OK;
@@ -123,12 +123,12 @@ enum err line_out_write(struct line_out *out, struct str line)
     if ((size_t)sent == line.len) return ERR_OK;
     line = str_tail(line, (size_t)sent);
     if (out->kind != LINE_OUT_FILE) {
-        err = buf_append(&out->rest, line); /* kept: a begun line is completed before the next */
+        err = buf_append(&out->rest, line); /* completed before the next line */
         out->torn = err != ERR_OK;
-        if (!err) (void)line_out_flush(out); /* writes as much as fits now */
+        if (!err) (void)line_out_flush(out); /* as much as fits now */
         return err;
     }
-    sent = put(out, line); /* a file accepts fewer bytes than requested only at a limit */
+    sent = put(out, line); /* a file takes fewer bytes only at a limit */
     if (sent == (ssize_t)line.len) return ERR_OK;
     err = sent < 0 ? err_of_write(errno) : ERR_NO_SPACE;
     out->torn = true;

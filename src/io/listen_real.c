@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Listening: bind, accept within limits, and wait for TLS handshakes.
  *
- * The socket is created here and only polled by libuv, for two reasons. A connection over the limit
- * is closed before anything is allocated for it. When the process is out of descriptors, accepting
- * stops for a moment: otherwise the connection in the kernel's queue would keep waking the loop. */
+ * libuv only polls the socket, for two reasons. A connection over the limit is closed before
+ * anything is allocated. Without descriptors, accepting pauses: otherwise the connection in the
+ * kernel's queue would keep waking the loop. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 
@@ -19,23 +19,24 @@
 
 enum {
     STREAMS_MAX_DEFAULT = 1024,
-    ACCEPTS_PER_TURN = 64, /* connections accepted per turn, so that other work can run */
-    ACCEPT_RETRY_MS = 100, /* pause in accepting after descriptors or memory ran out */
-    LISTEN_QUEUE = 4096,   /* connections that the kernel queues; the kernel may allow fewer */
+    ACCEPTS_PER_TURN = 64,
+    ACCEPT_RETRY_MS = 100, /* pause after descriptors or memory ran out */
+    LISTEN_QUEUE = 4096,   /* connections that the kernel queues, at most */
     LISTEN_ADDRESS_CAP = 128,
 };
 
 struct real_listener {
     struct listener listener;
     struct real_io *real;
-    struct listen_options options; /* a copy, but its texts belong to the caller */
+    struct listen_options options; /* the texts belong to the caller */
     uv_poll_t poll;
     int fd;
     struct timer retry;
     struct list streams; /* accepted streams that are still open */
     struct list handshakes;
     bool is_unix, closed, paused;
-    dev_t path_device; /* device and inode of our socket file, so that we remove no other file */
+    /* Device and inode of our socket file: no other file may be removed. */
+    dev_t path_device;
     ino_t path_inode;
     char address[LISTEN_ADDRESS_CAP];
 };
@@ -70,7 +71,7 @@ static void on_refused(void *owner, enum err why, const struct note *note)
     struct real_stream *s = owner;
     struct real_listener *l = s->shakes_for;
 
-    if (!l) return; /* nothing to count: the listener is closed, or on_accept closed the stream */
+    if (!l) return; /* the listener is closed, or on_accept closed the stream */
     list_remove(&s->in_handshakes);
     l->listener.stats.failed_handshake++;
     if (l->options.on_refused) l->options.on_refused(l->options.owner, s->peer, why, note);
@@ -78,7 +79,7 @@ static void on_refused(void *owner, enum err why, const struct note *note)
 
 static void on_no_bytes(void *, struct str)
 {
-    assert(false); /* not reached: on_accept gave the stream other events, or closed it */
+    assert(false); /* on_accept has set other events, or closed the stream */
 }
 
 static const struct stream_events handshake_events = {
@@ -126,7 +127,7 @@ static void take_connection(struct real_listener *l, int fd, const struct sockad
     if (stream_adopt(s, fd, l->is_unix)) {
         l->listener.stats.failed_accept++;
         close(fd);
-        stream_close(&s->stream); /* no callback runs, because the stream was not started */
+        stream_close(&s->stream); /* not started, so no callback runs */
         return;
     }
     stream_address_text(peer, s->peer);
@@ -144,7 +145,7 @@ static void put_off(struct real_listener *l)
     timer_start_in(&l->retry, ACCEPT_RETRY_MS);
 }
 
-/* Accepts one connection. Returns false if the kernel has no more connections for now. */
+/* False if no connection waits. */
 static bool accept_one(struct real_listener *l)
 {
     struct sockaddr_storage peer = {0};
@@ -161,7 +162,7 @@ static bool accept_one(struct real_listener *l)
     case ENFILE:
     case ENOBUFS:
     case ENOMEM: put_off(l); return false;
-    default: return true; /* only this connection failed: try the next one */
+    default: return true; /* only this connection failed */
     }
 }
 
@@ -170,14 +171,14 @@ static void on_readable(uv_poll_t *poll, int status, int)
     struct real_listener *l = poll->data;
 
     real_enter(l->real);
-    if (status < 0) put_off(l); /* libuv has stopped polling: start again later */
+    if (status < 0) put_off(l); /* libuv has stopped polling */
     for (int i = 0; status >= 0 && i < ACCEPTS_PER_TURN && accept_one(l); i++) continue;
 }
 
 static void watch(struct real_listener *l)
 {
     int failed = l->paused ? 0 : uv_poll_start(&l->poll, UV_READABLE, on_readable);
-    assert(!failed); /* cannot fail: the handle is open */
+    assert(!failed); /* the handle is open */
 }
 
 static void on_retry(struct timer *timer)
@@ -213,7 +214,7 @@ static int socket_for(int family)
     return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* True if the path is a socket without a listener, left by a process that was killed. */
+/* The listener's process was killed. */
 static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
 {
     int fd, refused = 0;
@@ -226,8 +227,8 @@ static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
     return refused == ECONNREFUSED;
 }
 
-/* Binds a Unix socket and replaces a stale one. Two processes that do so at once could both
- * succeed; the lock on the data directory prevents that. */
+/* Replaces a stale socket. Two processes at once could both succeed; the lock on the data directory
+ * prevents that. */
 static int bind_unix(int fd, const struct sockaddr_un *address)
 {
     struct stat seen, now;
@@ -291,7 +292,7 @@ static int open_tcp(struct real_listener *l, const struct addrinfo *target)
     return 0;
 }
 
-/* Resolves the name synchronously: listeners are opened at start, before there is other work. */
+/* Blocks: listeners are opened at start, before there is other work. */
 static enum err find_and_open_tcp(struct real_listener *l, const struct address_parts *parts,
                                   struct note *note)
 {
@@ -403,7 +404,7 @@ enum err real_listen(struct net *net, const struct listen_options *options,
         err = listen_real_refuse(note, options->address, -failed);
         goto failed;
     }
-    l->options.address = NULL; /* belongs to the caller; l->address has the real address */
+    l->options.address = NULL; /* belongs to the caller; see l->address */
     l->poll.data = l;
     watch(l);
     *ret_listener = &l->listener;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop: one thread that owns a process's connections and state.
+/* The loop: one thread that owns a process's connections and state. Every callback runs on the
+ * loop's thread, never inside the call that requested the callback.
  *
- * Timers, tasks and turn hooks are the same over libuv (io/real.h) and over virtual time (src/sim).
- * Only the wake-up of the loop differs, behind `struct loop_ops`. Every callback runs on the loop's
- * thread, and never inside the call that requested the callback.
+ * A turn has these steps:
+ * 1. deliver events
+ * 2. fire due timers, ordered by time and then by start
+ * 3. run deferred tasks until none is left
+ * 4. call each turn hook once; hooks flush output. If hooks defer tasks, repeat steps 3 and 4
  *
- * A turn delivers events, fires the due timers ordered by time and then by start, runs deferred
- * tasks until none is left, and calls each turn hook once. Hooks flush what the turn gathered. If a
- * hook defers tasks, the tasks run in the same turn, and then the hooks run again. Tasks that keep
- * deferring tasks cannot block the loop: after 16 rounds of tasks the turn ends, and the next turn
- * follows without sleep. */
+ * After 16 rounds of tasks the turn ends, and the next turn follows without sleep. Timers, tasks
+ * and hooks are the same over libuv (io/real.h) and over virtual time (src/sim). */
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
 #include "base/err.h"
@@ -23,7 +23,7 @@ struct loop_worker;
 struct worker_options;
 struct job;
 
-/* -- timers: embedded in the caller's struct, found with CONTAINER_OF -- */
+/* -- timers: members of the caller's struct, found with CONTAINER_OF -- */
 struct timer;
 typedef void timer_fn(struct timer *timer);
 struct timer {
@@ -31,13 +31,13 @@ struct timer {
     struct loop *loop;
     timer_fn *fn;
 };
-/* A loop has at most LOOP_TIMERS_MAX timers. timer_init reserves the space, so that starting a
- * timer cannot fail. timer_init fails with ERR_FULL or ERR_NOMEM. */
+/* timer_init reserves the space for a timer, so that starting a timer cannot fail. ERR_FULL or
+ * ERR_NOMEM. */
 enum { LOOP_TIMERS_MAX = 4 * 1024 * 1024 };
 enum err timer_init(struct timer *timer, struct loop *loop, timer_fn *fn);
-void timer_deinit(struct timer *timer); /* stops the timer; also accepts a zeroed struct */
+void timer_deinit(struct timer *timer); /* stops the timer; accepts a zeroed struct */
 /* Starts a one-shot timer or moves a running one. A due time in the past means now. A timer started
- * while timers fire waits for the next turn, so a self-restarting timer cannot block the loop. */
+ * while timers fire waits for the next turn. */
 void timer_start(struct timer *timer, mono_time due);
 void timer_start_in(struct timer *timer, uint64_t delay_ms);
 void timer_stop(struct timer *timer); /* no effect on a stopped timer */
@@ -51,7 +51,6 @@ struct task {
     task_fn *fn;
 };
 void task_init(struct task *task, task_fn *fn);
-/* Cancels a deferred task. No effect on a task that is not deferred. */
 void task_cancel(struct task *task);
 /* Runs the task later in this turn. A task that is already deferred keeps its position. */
 void loop_defer(struct loop *loop, struct task *task);
@@ -74,16 +73,15 @@ struct post {
     post_fn *fn;
 };
 void post_init(struct post *post, post_fn *fn);
-/* Any thread. The loop owns `post`, and it must not be posted again, until its fn begins. */
+/* Any thread. The loop owns `post` until its fn begins: do not post it again before. */
 void loop_post(struct loop *loop, struct post *post);
 
 /* -- time -- */
-mono_time loop_now(const struct loop *loop); /* constant in a turn; outside it the current time */
+mono_time loop_now(const struct loop *loop); /* constant in a turn; otherwise the current time */
 struct clock *loop_clock(const struct loop *loop);
 
-/* -- watchdog: the cost of turns. On a busy machine, a turn with more wall time than CPU time was
- * preempted. CPU time is accurate to LOOP_CPU_GRAIN_NS and never too low, because an exact reading
- * would cost more than a turn. -- */
+/* -- watchdog: the cost of turns. A turn with more wall time than CPU time was preempted. CPU time
+ * may be too high by LOOP_CPU_GRAIN_NS, never too low. -- */
 enum { LOOP_CPU_GRAIN_NS = 20000 };
 struct loop_turn {
     uint64_t wall_ns, cpu_ns;
@@ -97,16 +95,16 @@ struct loop_stats {
 enum { LOOP_SLOW_NS = 1000000 };
 typedef void loop_slow_fn(void *context, struct loop_turn turn);
 struct loop_stats loop_stats(const struct loop *loop);
-/* Returns the total delay of due timers, counting only delays over LOOP_LATE_MS. Timers are late if
- * the process was paused or got no CPU, or if a turn took too long. */
+/* The total delay of due timers, without delays up to LOOP_LATE_MS. A delay means that the process
+ * was paused or got no CPU, or that a turn took too long. */
 enum { LOOP_LATE_MS = 100 };
 uint64_t loop_late_ms(const struct loop *loop);
-/* Sets the hook for slow turns. A loop has one such hook; NULL removes the hook. */
+/* A loop has one hook for slow turns; NULL removes the hook. */
 void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context);
 
 /* -- for the two implementations only -- */
 struct loop_ops {
-    /* Called when the earliest timer changed, or a task was deferred outside a turn. */
+    /* The earliest timer changed, or a task was deferred outside a turn. */
     void (*wake)(struct loop *loop);
     void (*post)(struct loop *loop, struct post *post); /* called by any thread */
     enum err (*worker_open)(struct loop *loop, const struct worker_options *options,
@@ -123,11 +121,11 @@ struct loop {
     loop_slow_fn *slow_fn;
     void *slow_context;
     uint64_t late_ms;
-    bool in_turn; /* true from loop_core_begin until loop_core_run returns */
+    bool in_turn; /* from loop_core_begin until loop_core_run returns */
 };
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock);
 void loop_core_deinit(struct loop *loop);
-/* Starts a turn, before its first event is delivered. loop_core_run ends the turn. */
+/* Call before the turn's first event. loop_core_run ends the turn. */
 void loop_core_begin(struct loop *loop, mono_time now);
 void loop_core_run(struct loop *loop);                 /* runs timers, then tasks, then hooks */
 void loop_core_run_on(struct loop *loop);              /* continues the turn, but runs no timers */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the loop that libuv and virtual time share: timers, tasks, hooks and the cost of
- * turns. struct loop_ops contains the wake-up. */
+ * turns. */
 #include "io/loop.h"
 #include "io/worker.h"
 
-/* Maximum number of task rounds per turn. A few rounds are usual. A peer that reads as fast as this
- * process writes can cause endless rounds, so the other tasks wait for the next turn. */
+/* Rounds of tasks per turn; a few are usual. A fast peer can cause endless rounds. */
 enum { LOOP_ROUNDS_MAX = 16 };
 
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock)
@@ -18,7 +17,7 @@ void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock 
 
 void loop_core_deinit(struct loop *loop)
 {
-    while (list_pop(&loop->tasks)) continue; /* removed, so that a later task_cancel is harmless */
+    while (list_pop(&loop->tasks)) continue; /* makes a later task_cancel harmless */
     while (list_pop(&loop->hooks)) continue;
     heap_deinit(&loop->timers);
 }
@@ -33,8 +32,8 @@ void loop_core_begin(struct loop *loop, mono_time now)
     loop->in_turn = true;
 }
 
-/* Fires the timers that were due when this function began. A timer started by a callback is due now
- * or later and has a higher order, so the heap sorts it behind all those timers. */
+/* Fires the timers that were due when this function began. Timers that callbacks start sort behind
+ * these timers, by `order`. */
 static void run_timers(struct loop *loop)
 {
     uint64_t started_before = loop->timers.next_order;
@@ -53,7 +52,7 @@ static void run_tasks(struct loop *loop)
     struct list ready;
 
     list_init(&ready);
-    list_splice(&ready, &loop->tasks); /* tasks that these tasks defer wait for the next round */
+    list_splice(&ready, &loop->tasks); /* newly deferred tasks wait for the next round */
     for (struct list *node; (node = list_pop(&ready));) {
         struct task *task = CONTAINER_OF(node, struct task, link);
         loop->stats.tasks_run++;
@@ -65,7 +64,8 @@ static void run_hooks(struct loop *loop)
 {
     struct list waiting;
 
-    /* Each hook moves to the end of the list before it runs, so it may remove itself or others. */
+    /* A hook moves to the end of the list before it runs, because it may remove itself or
+     * others. */
     list_init(&waiting);
     list_splice(&waiting, &loop->hooks);
     for (struct list *node; (node = list_pop(&waiting));) {
@@ -134,8 +134,7 @@ void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context)
 
 mono_time loop_now(const struct loop *loop)
 {
-    /* Between turns, the time of the last turn may be seconds old. A program that loads for five
-     * seconds and then dials must get its whole deadline. */
+    /* Between turns, the time of the last turn may be seconds old. */
     return loop->in_turn ? loop->now : clock_mono(loop->clock);
 }
 

@@ -2,11 +2,13 @@
 /* Byte streams to other processes: TCP and Unix sockets, plain or TLS, real or simulated.
  *
  * Addresses are text: "host:port", "[v6]:port", "unix:/path". Names are resolved at every dial. All
- * callbacks run on the loop's thread and never inside the call that caused them. on_closed is
- * called exactly once, as the last callback; the stream's memory is freed when on_closed returns.
- * on_closed is also called when both sides have ended. Its error is ERR_CLOSED in that case and
- * after stream_close, ERR_IO for a broken connection, and ERR_UNAVAILABLE or ERR_TIMEOUT for a
- * failed attempt to connect. */
+ * callbacks run on the loop's thread, never inside the call that caused them.
+ *
+ * on_closed is called exactly once, as the last callback; the stream is freed when on_closed
+ * returns. Its error is:
+ * - ERR_CLOSED after stream_close, or when both sides have ended
+ * - ERR_IO for a broken connection
+ * - ERR_UNAVAILABLE or ERR_TIMEOUT for a failed attempt to connect */
 #ifndef IO_NET_H
 #define IO_NET_H
 #include "base/note.h"
@@ -20,11 +22,11 @@ struct tls_context;
 struct tls_identity;
 
 struct stream_events {
-    /* Called when the connection and its TLS handshake are complete. May be NULL. */
+    /* The connection and its TLS handshake are complete. May be NULL. */
     void (*on_open)(void *owner);
     void (*on_bytes)(void *owner, struct str bytes); /* `bytes` is valid during the call */
     void (*on_drained)(void *owner); /* pending output fell below half of output_max; may be NULL */
-    /* The peer sends no more data, but writing still works. If NULL, this side ends, too. */
+    /* The peer sends no more data, but writing still works. NULL: this side ends, too. */
     void (*on_end)(void *owner);
     /* ERR_CLOSED: orderly close. */
     void (*on_closed)(void *owner, enum err why, const struct note *note);
@@ -32,35 +34,33 @@ struct stream_events {
 
 struct dial_options {
     const char *address;
-    struct tls_context *tls; /* NULL means plaintext; an open stream holds a reference */
-    const char *tls_name;    /* host name to verify; NULL means the host in `address` */
-    uint64_t timeout_ms;     /* limit for lookup, connection and handshake; 0 means 10 s */
-    size_t output_max;       /* limit for bytes not yet accepted by the kernel; 0 means 1 MiB */
+    struct tls_context *tls; /* NULL: plaintext; an open stream holds a reference */
+    const char *tls_name;    /* host name to verify; NULL: the host in `address` */
+    uint64_t timeout_ms;     /* for lookup, connection and handshake; 0: 10 s */
+    size_t output_max;       /* bytes not accepted by the kernel; 0: 1 MiB */
 };
 struct listen_options {
-    /* Port 0 selects a free port, see listener_address; ":port" means all interfaces. */
+    /* Port 0 selects a free port, see listener_address. ":port" means all interfaces. */
     const char *address;
     struct tls_context *tls;
-    size_t streams_max;            /* limit for open streams; 0 means 1,024 */
-    uint64_t handshake_timeout_ms; /* 0 means 10 s */
-    size_t output_max;             /* limit for each stream; 0 means 1 MiB */
+    size_t streams_max;            /* open streams; 0: 1,024 */
+    uint64_t handshake_timeout_ms; /* 0: 10 s */
+    size_t output_max;             /* per stream; 0: 1 MiB */
     /* own_stream is open and paused. The callee owns the stream and must call stream_start or
      * stream_close at once. */
     void (*on_accept)(void *owner, struct stream *own_stream);
-    /* A TLS handshake failed; `why` and `note` are those of on_closed (io/tls.h). For logs and
-     * metrics: the connection is closed. May be NULL. Never called in the simulator, which has no
-     * TLS. */
+    /* A TLS handshake failed, see on_closed. May be NULL. The simulator has no TLS. */
     void (*on_refused)(void *owner, const char *peer_address, enum err why,
                        const struct note *note);
     void *owner;
 };
 struct listener_stats {
     uint64_t accepted, refused_full, failed_handshake;
-    uint64_t failed_accept; /* accepts that failed or waited for descriptors or memory */
-    size_t open;            /* open streams, including those in a handshake */
+    uint64_t failed_accept; /* failed, or waited for descriptors or memory */
+    size_t open;            /* also streams in a handshake */
 };
 
-/* -- provided by an implementation; each function implements the function of that name below -- */
+/* -- provided by an implementation, for the functions below -- */
 struct net {
     enum err (*dial)(struct net *net, const struct dial_options *options,
                      const struct stream_events *events, void *owner, struct stream **ret_stream,
@@ -74,7 +74,7 @@ struct listener_ops {
 };
 struct listener {
     const struct listener_ops *ops;
-    const char *address; /* address with the real port; owned by the implementation */
+    const char *address; /* with the real port; owned by the implementation */
     struct listener_stats stats;
 };
 struct stream_ops {
@@ -92,21 +92,20 @@ struct stream {
     const struct tls_identity *peer_identity;
 };
 
-/* Dials an address. ERR_INVALID for a malformed address, ERR_NOMEM, ERR_FULL (timers). on_closed
- * reports a failure to connect. Data written before on_open is sent at on_open. */
+/* ERR_INVALID for a malformed address, ERR_NOMEM, ERR_FULL (timers). on_closed reports a failure to
+ * connect. Data written before on_open is sent at on_open. */
 static inline enum err net_dial(struct net *net, const struct dial_options *options,
                                 const struct stream_events *events, void *owner,
                                 struct stream **ret_stream, struct note *note)
 {
     return net->dial(net, options, events, owner, ret_stream, note);
 }
-/* Errors: ERR_INVALID, ERR_BUSY (address in use), ERR_DENIED, ERR_UNAVAILABLE, ERR_NOMEM. */
+/* ERR_INVALID, ERR_BUSY (address in use), ERR_DENIED, ERR_UNAVAILABLE, ERR_NOMEM. */
 static inline enum err net_listen(struct net *net, const struct listen_options *options,
                                   struct listener **ret_listener, struct note *note)
 {
     return net->listen(net, options, ret_listener, note);
 }
-/* Returns the listener's address with the real port. Borrowed. */
 static inline const char *listener_address(const struct listener *listener)
 {
     return listener->address;
@@ -120,27 +119,25 @@ static inline void listener_pause(struct listener *listener, bool paused)
 {
     listener->ops->pause(listener, paused);
 }
-/* Closes the listener; its accepted streams stay open. `listener` may be NULL. */
+/* Accepted streams stay open. `listener` may be NULL. */
 static inline void listener_close(struct listener *listener)
 {
     if (listener) listener->ops->close(listener);
 }
 
-/* Sets the receiver of an accepted stream's events; the events begin with the first bytes. On a
- * dialed stream, changes the receiver; TLS uses this to wrap a stream. */
+/* Sets the receiver of a stream's events. An accepted stream has no events before. */
 static inline void stream_start(struct stream *stream, const struct stream_events *events,
                                 void *owner)
 {
     stream->ops->start(stream, events, owner);
 }
-/* Copies all parts or none. ERR_FULL: output_max would be exceeded; after on_drained this write
- * fits. ERR_TOO_LARGE: more than output_max in one call, which never fits. ERR_CLOSED after
- * stream_end, stream_close or a failure. Small writes of one turn are sent in one system call. */
+/* Copies all parts or none; the writes of one turn are sent together. ERR_FULL: above output_max,
+ * but this write fits after on_drained. ERR_TOO_LARGE: this write never fits. ERR_CLOSED after
+ * stream_end, stream_close or a failure. */
 static inline enum err stream_write(struct stream *stream, const struct str *parts, size_t count)
 {
     return stream->ops->write(stream, parts, count);
 }
-/* Returns the number of written bytes that the kernel has not accepted yet. */
 static inline size_t stream_pending(const struct stream *stream)
 {
     return stream->ops->pending(stream);
@@ -164,31 +161,31 @@ static inline void stream_close(struct stream *stream)
 {
     stream->ops->close(stream);
 }
-/* Returns the peer's address, "unix" for a Unix peer; before on_open, the dialed one. Borrowed. */
+/* "unix" for a Unix peer; before on_open the dialed address. Borrowed. */
 static inline const char *stream_peer_address(const struct stream *stream)
 {
     return stream->peer_address;
 }
-/* Returns the verified identity of the peer, or NULL on plaintext. Borrowed until on_closed. */
+/* The verified identity of the peer; NULL on plaintext. Borrowed until on_closed. */
 static inline const struct tls_identity *stream_peer_identity(const struct stream *stream)
 {
     return stream->peer_identity;
 }
-/* Returns the negotiated ALPN protocol, or "" if there is none. */
+/* "" if none was negotiated. */
 static inline const char *stream_alpn(const struct stream *stream)
 {
     return stream->alpn;
 }
 
-/* Splits an address into views of its text. For "unix:/path", `host` is the path. ERR_INVALID. */
+/* For "unix:/path", `host` is the path. */
 struct address_parts {
     bool is_unix;
     struct str host;
     uint16_t port;
 };
 enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note);
-/* Parses an IP address without brackets or scope. Returns its size, 4 or 16; 0 for other text. */
+/* Returns the number of bytes, 4 or 16; 0 for other text, also with brackets or scope. */
 size_t address_ip(struct str host, uint8_t ret_bytes[16]);
-bool address_is_loopback(const char *address); /* true for 127/8, ::1, localhost and unix: */
+bool address_is_loopback(const char *address); /* 127/8, ::1, localhost and unix: */
 
 #endif

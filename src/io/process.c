@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes: fork and exec, a pidfd to detect the end, and one pipe each for the lines of
+/* Child processes: fork and exec, a pidfd to detect the end, and a pipe each for the lines of
  * stdout and stderr.
  *
- * uv_spawn is not used: it offers no place between fork and exec for prctl(PR_SET_PDEATHSIG), and
- * it needs the process-wide SIGCHLD handler. A pidfd belongs to one child and is never reused.
+ * uv_spawn is not used: it cannot call prctl(PR_SET_PDEATHSIG) in the child, and it needs the
+ * process-wide SIGCHLD handler. With die_with_parent, the kernel kills the child when the *thread*
+ * that forked ends: the loop's thread, which outlives the children. The signal does not reach
+ * grandchildren, and no program that gains privileges (set-user-id, file capabilities).
  *
- * With die_with_parent, the kernel signals the child when the *thread* that forked ends. That is
- * the loop's thread, which outlives the children, because processes are closed before the loop. The
- * kernel also signals the child when this process is killed. The signal does not reach
- * grandchildren. The kernel drops the signal when the started program gains privileges
- * (set-user-id, file capabilities).
- *
- * fork is used, not vfork, so that the child shares no memory with a running loop. The cost is a
- * copy of the page tables, which is small in programs that start children. Between fork and exec
- * only calls that are safe in a copy of a multi-threaded process are made. */
+ * fork, not vfork: the child must not share memory with a running loop. Between fork and exec only
+ * calls that are safe in a copy of a multi-threaded process are made. */
 #include "io/process.h"
 
 #include <errno.h>
@@ -34,7 +29,7 @@
 
 enum {
     LINE_MAX_DEFAULT = 64 * 1024,
-    OUTPUTS = 2, /* stdout and stderr of the child */
+    OUTPUTS = 2,
     PROGRAM_PATH_CAP = 4096,
     CHILD_FD_FIRST = 3,
     CHILD_EXIT_NO_PARENT = 127,
@@ -44,8 +39,8 @@ struct output {
     struct process *process;
     int number; /* fd number: 1 or 2 */
     uv_pipe_t pipe;
-    struct buf line; /* the first part of an incomplete line */
-    bool cut;        /* the line was too long, so its end is dropped */
+    struct buf line;
+    bool cut; /* the line was too long: its end is dropped */
 };
 struct process {
     struct real_io *real;
@@ -53,12 +48,12 @@ struct process {
     void (*on_exit)(void *owner, struct process_exit exit);
     void *owner;
     pid_t pid;
-    int pidfd; /* -1: no pidfd was opened yet */
+    int pidfd; /* -1: not opened yet */
     uv_poll_t watch;
     struct output outputs[OUTPUTS];
     struct timer grace;
-    unsigned handles;   /* number of open libuv handles: the watch and the pipes */
-    bool ended, failed; /* failed: the process did not start, so on_exit is not called */
+    unsigned handles;   /* open libuv handles: the watch and the pipes */
+    bool ended, failed; /* failed: the process did not start, so no on_exit */
     bool own_group;
     struct process_exit exit;
 };
@@ -93,8 +88,8 @@ static void close_output(struct output *output)
     if (handle->data && !uv_is_closing(handle)) uv_close(handle, process_on_handle_closed);
 }
 
-/* Kills the processes that an ended process left in its group. Must run before the ended process is
- * reaped, because until then its pid, which is also the group's id, cannot be reused. */
+/* Kills the group of an ended process. Must run before the ended process is reaped: afterwards the
+ * group's id may be reused. */
 static void kill_group(const struct process *p)
 {
     siginfo_t info = {0};
@@ -111,8 +106,8 @@ static void on_ended(uv_poll_t *watch, int, int)
     real_enter(p->real);
     if (p->own_group) kill_group(p);
     if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG)) {
-        if (errno == EINTR) return; /* we are called again: the pidfd stays readable */
-        p->exit.unknown = true;     /* every later waitid would fail, too */
+        if (errno == EINTR) return; /* the pidfd stays readable, so this is called again */
+        p->exit.unknown = true;     /* later calls would fail, too */
     } else if (info.si_pid == 0) {
         return;
     } else {
@@ -136,7 +131,7 @@ static void keep_part(struct output *output, struct str part)
         output->cut = true;
         part.len = room;
     }
-    /* Without memory for the whole line, the kept part is reported. */
+    /* If memory runs out, the kept part of the line is reported. */
     if (buf_append(&output->line, part)) output->cut = true;
     if (!output->cut) return;
     p->on_line(p->owner, output->number, buf_peek(&output->line));
@@ -148,7 +143,7 @@ static void end_line(struct output *output, struct str last_part)
     struct process *p = output->process;
 
     if (output->line.len == 0 && !output->cut && last_part.len <= output->line.max) {
-        p->on_line(p->owner, output->number, last_part); /* usual: a whole line, not copied */
+        p->on_line(p->owner, output->number, last_part); /* a whole line, not copied */
         return;
     }
     keep_part(output, last_part);
@@ -201,7 +196,7 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
     real_enter(output->process->real);
     if (got > 0) {
         take_bytes(output, str_of(room->base, (size_t)got));
-    } else if (got < 0) { /* end of file; an error counts as one */
+    } else if (got < 0) { /* the end, or an error */
         end_output(output);
     }
 }
@@ -211,9 +206,9 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 /* Descriptors of a launch. The read end of each pipe precedes its write end. */
 enum {
     FD_INPUT,
-    FD_FILE,       /* a file for both outputs of a detached process */
-    FD_STATUS,     /* a pipe: the child writes why exec failed */
-    FD_GATE = 4,   /* a pipe: a detached child waits until its pid is recorded */
+    FD_FILE,       /* for both outputs of a detached process */
+    FD_STATUS,     /* a pipe: why exec failed */
+    FD_GATE = 4,   /* a pipe: the pid of a detached child was recorded */
     FD_OUTPUT = 6, /* the first of OUTPUTS pipes */
     FD_COUNT = FD_OUTPUT + 2 * OUTPUTS,
 };
@@ -223,7 +218,7 @@ struct launch {
     char path[PROGRAM_PATH_CAP];
     int fds[FD_COUNT]; /* -1 if not open */
     pid_t parent;
-    const struct process_detached *detached; /* NULL for a process that is not detached */
+    const struct process_detached *detached; /* may be NULL */
     enum err record_err;
     struct note *note;
     bool directory_failed; /* the error concerns options->directory */
@@ -247,7 +242,7 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
 
     if (strchr(name, '/')) {
         int len = snprintf(path, PROGRAM_PATH_CAP, "%s", name);
-        return len < PROGRAM_PATH_CAP ? 0 : ENAMETOOLONG; /* exec will report any other error */
+        return len < PROGRAM_PATH_CAP ? 0 : ENAMETOOLONG; /* exec reports other errors */
     }
     if (rest.len == 0) rest = STR("/usr/local/bin:/usr/bin:/bin");
     while (name[0] && str_split(&rest, ':', &part)) {
@@ -256,9 +251,9 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
         if (len >= PROGRAM_PATH_CAP) continue;
         if (access(path, X_OK) == 0) {
             if (is_file(path)) return 0;
-            errno = EACCES; /* exec of a directory, for example: try the next PATH entry */
+            errno = EACCES; /* a directory, for example: try the next PATH entry */
         }
-        if (errno == EACCES) error = EACCES; /* the program exists but may not be executed */
+        if (errno == EACCES) error = EACCES; /* the program may not be executed */
     }
     return error;
 }
@@ -272,7 +267,7 @@ static void child_fail(int status_fd, bool at_directory)
     _exit(CHILD_EXIT_NO_PARENT);
 }
 
-/* Starts a new session, and waits until the parent has recorded the child's pid. */
+/* Waits until the parent has recorded the child's pid. */
 static void child_wait(const struct launch *launch)
 {
     char go;
@@ -285,7 +280,6 @@ static void child_wait(const struct launch *launch)
     if (got != 1) _exit(CHILD_EXIT_NO_PARENT);
 }
 
-/* Runs in the child, until exec. */
 static void child_main(const struct launch *launch)
 {
     const struct process_options *options = launch->options;
@@ -326,7 +320,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Uses an unnamed file as input, so that a program that ignores its input blocks nothing. */
+/* Passes the input in an unnamed file: a program that does not read its input blocks nothing. */
 static int open_input(struct launch *launch)
 {
     struct str left = launch->options->input;
@@ -360,7 +354,6 @@ static void reap(pid_t pid)
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
-/* Waits until the child has called exec, or has reported why it cannot. */
 static int await_exec(struct launch *launch, pid_t pid)
 {
     struct child_failure failure = {0};
@@ -375,8 +368,8 @@ static int await_exec(struct launch *launch, pid_t pid)
     return failure.error;
 }
 
-/* A launcher may have set SIGCHLD to ignored, which survives exec. The kernel would then reap our
- * children, and their exit status would be lost. */
+/* An ignored SIGCHLD survives exec, and makes the kernel reap our children without their exit
+ * status. */
 static void keep_exit_statuses(void)
 {
     struct sigaction now;
@@ -388,7 +381,7 @@ static void keep_exit_statuses(void)
     sigaction(SIGCHLD, &now, NULL);
 }
 
-/* Records the child's pid and lets the child continue. The child exits if the recording fails. */
+/* The child exits if recording its pid fails. */
 static enum err let_go(struct launch *launch, pid_t pid)
 {
     const struct process_detached *detached = launch->detached;
@@ -422,7 +415,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     return error;
 }
 
-/* Moves the read ends to the outputs. An error leaves the read ends to the launch's cleanup. */
+/* After an error the launch's cleanup closes the read ends. */
 static int watch_outputs(struct process *p, struct launch *launch)
 {
     for (int i = 0; i < OUTPUTS && p->on_line; i++) {
@@ -445,7 +438,7 @@ static int watch_end(struct process *p)
 {
     int failed;
 
-    p->pidfd = pidfd_open(p->pid, 0); /* the child is not reaped yet, so the pid is still its own */
+    p->pidfd = pidfd_open(p->pid, 0); /* not reaped yet, so the pid is the child's */
     if (p->pidfd < 0) return -errno;
     failed = uv_poll_init(&p->real->uv, &p->watch, p->pidfd);
     if (failed) return failed;
@@ -454,7 +447,7 @@ static int watch_end(struct process *p)
     return uv_poll_start(&p->watch, UV_READABLE, on_ended);
 }
 
-/* Ends a child that already runs, because a resource to watch it is missing. */
+/* Kills a child that cannot be watched. */
 static void abandon(struct process *p)
 {
     kill(p->own_group ? -p->pid : p->pid, SIGKILL);
@@ -517,7 +510,7 @@ static enum err refuse_start(const struct launch *launch, int error, struct note
     uv_strerror_r(-error, reason, sizeof reason);
     if (launch->directory_failed) {
         note_set(note, "start %s: directory %s: %s", options->argv[0], options->directory, reason);
-        return ERR_INVALID; /* the directory is the problem, not the program */
+        return ERR_INVALID;
     }
     return note_fail(note, real_err(-error), "start %s: %s", options->argv[0], reason);
 }

@@ -9,61 +9,57 @@
 #include "io/loop.h"
 
 struct process;
-/* Maximum wait for output after the process ended, because a descendant may hold stdout open. */
+/* Wait for output after the process ended: a descendant may hold stdout open. */
 enum { PROCESS_OUTPUT_GRACE_MS = 2000 };
 struct process_exit {
     bool signalled;
-    int code;     /* exit status, or number of the signal that ended the process */
-    bool unknown; /* the status is unknown, because other code in this process collected it */
+    int code;     /* exit status, or number of the signal */
+    bool unknown; /* other code in this process collected the status */
 };
 struct process_options {
     const char *const *argv; /* argv[0] is looked up in PATH */
-    const char *const *env;  /* NULL: that of this process */
+    const char *const *env;  /* NULL: this process's variables */
     const char *directory;   /* NULL: that of this process */
     struct str input;        /* content of standard input */
-    /* Limit for a line of output; 0 means 64 KiB. Of a longer line, the first bytes are reported
-     * when the limit is reached, and the other bytes are dropped. */
+    /* Limit for a line of output; 0: 64 KiB. Only the first bytes of a longer line are reported. */
     size_t output_line_max;
-    bool die_with_parent; /* the child gets SIGKILL when this process dies (see process.c) */
-    /* Puts the process in its own group. Signals then also reach its descendants, and descendants
-     * are killed when the process ends. */
+    bool die_with_parent; /* SIGKILL when this process dies (see process.c) */
+    /* Signals also reach the descendants, which are killed when the process ends. */
     bool own_group;
     /* Gets each line of stdout (fd 1) and stderr (fd 2), without line end. NULL: inherit both. */
     void (*on_line)(void *owner, int fd, struct str line);
-    /* Called once, after the last line. The process's memory is freed when on_exit returns. */
+    /* Called once, after the last line. The process is freed when on_exit returns. */
     void (*on_exit)(void *owner, struct process_exit exit);
     void *owner;
 };
-/* Starts a process on a real loop; ERR_UNSUPPORTED on other loops. Copies what it needs of
- * `options`. Before the loop is closed, the process must have ended (signal it and wait for
- * on_exit) or be abandoned (process_abandon). Fails with a note: ERR_NOT_FOUND (no such program),
- * ERR_DENIED, ERR_INVALID (no program, a name too long, a directory that cannot be entered),
- * ERR_NOMEM, ERR_FULL, ERR_UNAVAILABLE, ERR_BUSY, ERR_IO.
+/* Starts a process on a real loop; copies `options`. Before the loop is closed, the process must
+ * have ended (on_exit) or be abandoned. Returns after the child's exec. Resets an ignored SIGCHLD
+ * to its default.
  *
- * Returns after the child's exec. Some launchers leave SIGCHLD ignored. process_start then resets
- * SIGCHLD to its default, because the kernel would keep no exit status. */
+ * ERR_NOT_FOUND: no such program. ERR_INVALID: no program, a name too long, a directory that cannot
+ * be entered. ERR_UNSUPPORTED: no real loop.
+ * ERR_DENIED, ERR_NOMEM, ERR_FULL, ERR_UNAVAILABLE, ERR_BUSY, ERR_IO. All with a note. */
 enum err process_start(struct loop *loop, const struct process_options *options,
                        struct process **ret_process, struct note *note);
 int process_pid(const struct process *process);
 /* Signals the process, or its group if it has one. ERR_NOT_FOUND: the process ended. */
 enum err process_signal(struct process *process, int signal);
-/* Kills the process, or its group if it has one, and waits for its end. on_exit is not called. */
+/* Kills the process, or its group, and waits for the end. on_exit is not called. */
 void process_abandon(struct process *process);
 
 /* -- processes that may outlive this process -- */
 struct process_detached {
     const char *const *argv, *const *env; /* as in struct process_options */
     const char *directory;
-    const char *output; /* file that gets stdout and stderr, appended; NULL discards both */
-    /* Stores the pid of the new process before the program runs. After ERR_OK the process executes
-     * the program. After any other result, or if the caller dies first, the process exits. So every
-     * program that ever ran is recorded. */
+    const char *output; /* file that gets stdout and stderr, appended; NULL: none */
+    /* Stores the pid before the program runs. The program runs only after ERR_OK: every program
+     * that ever ran is recorded. */
     enum err (*record)(void *owner, int pid, struct note *note);
     void *owner;
 };
-/* Starts a process in a new session. No callback reports the end of the process (see
- * io/process_look.h). The caller is the parent and must wait for the process. Errors of
- * process_start and of `record`; ERR_INVALID also if the output file cannot be opened. */
+/* Starts a process in a new session, without a callback for its end (see io/process_look.h). The
+ * caller must wait for its child. Errors of process_start and of `record`; ERR_INVALID also for the
+ * output file. */
 enum err process_start_detached(const struct process_detached *options, int *ret_pid,
                                 struct note *note);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Identifies processes by pid, start time and boot id from /proc, and watches them by pidfd. A
- * pidfd is opened before the identity is read, so both belong to one process. Any thread. */
+/* Identifies processes by pid, start time and boot id from /proc, and watches them by pidfd. Any
+ * thread. */
 #include "io/process_look.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum { STAT_MAX = 16 * 1024, FIELD_STATE = 3, FIELD_START = 22 };
 
-/* Field 2 (the program's name) may contain blanks and brackets, so counting starts behind it. */
+/* Field 2, the program's name, may contain blanks and brackets: count from its closing bracket. */
 static struct str stat_word(struct str line, int number)
 {
     size_t close = line.len;
@@ -82,7 +82,7 @@ enum err process_watch(const struct process_name *name, int *ret_pidfd)
             return ERR_FULL;
         return ERR_NOT_FOUND;
     }
-    /* The pidfd was opened before, so the identity read now is that of the pidfd's process. */
+    /* The pidfd was opened before, so this identity is that of the pidfd's process. */
     err = process_name_of(name->pid, &now);
     if (!err && (now.start_ticks != name->start_ticks || strcmp(now.boot, name->boot) != 0))
         err = ERR_NOT_FOUND;

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Maximum rounds of "run tasks, flush output" per turn. A flush drains output, so that an owner
- * writes again; a peer that reads fast could cause endless rounds. Further work waits for the next
- * turn, which follows without sleep. */
+/* Rounds of "run tasks, flush output" per turn. A fast peer could cause endless rounds: a flush
+ * makes owners write again. */
 enum { TURN_ROUNDS_MAX = 8 };
 
 /* -- posts -- */
@@ -24,8 +23,8 @@ static void real_post(struct loop *loop, struct post *post)
     list_append(&real->posts, &post->link); /* asserts that the post is not waiting already */
     atomic_fetch_add(&real->posters, 1);
     pthread_mutex_unlock(&real->posts_lock);
-    /* Called without the lock, because the woken loop thread takes the lock at once. That thread
-     * may even run the post and close the loop now; real_io_close waits until `posters` is 0. */
+    /* Without the lock, because the woken thread takes the lock at once. The woken thread may even
+     * close the loop; real_io_close waits for `posters`. */
     if (first) uv_async_send(&real->wake);
     atomic_fetch_sub(&real->posters, 1);
 }
@@ -33,7 +32,7 @@ static void real_post(struct loop *loop, struct post *post)
 void real_unpost(struct real_io *real, struct post *post)
 {
     pthread_mutex_lock(&real->posts_lock);
-    list_remove(&post->link); /* does nothing if the post is in no list */
+    list_remove(&post->link);
     pthread_mutex_unlock(&real->posts_lock);
 }
 
@@ -70,7 +69,7 @@ static bool has_posts(struct real_io *real)
 
 /* -- turns -- */
 
-/* Empty, because the alarm is set and tasks are checked just before the loop sleeps. */
+/* Empty: the loop checks tasks and timers just before it sleeps. */
 static void wake(struct loop *) {}
 
 const struct loop_ops real_loop_ops = {
@@ -87,11 +86,9 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)used.tv_sec * 1000 * NS_PER_MS + (uint64_t)used.tv_nsec;
 }
 
-/* Reads the thread's CPU time only if more than LOOP_CPU_GRAIN_NS of wall time passed since the
- * last reading, because the reading is a system call (0.5 us on a small virtual machine, as much as
- * the rest of a small turn). Reading the monotonic clock costs 0.02 us. A thread cannot use more
- * CPU time than wall time, so the last reading is never off by more than the grain. A turn shorter
- * than the grain counts as all CPU time. After a sleep the CPU time is always read. */
+/* Reading the CPU time is a system call, as expensive as a small turn. Therefore CPU time is read
+ * only after more than LOOP_CPU_GRAIN_NS of wall time. Between readings wall time counts as CPU
+ * time. */
 void real_turn_begin(struct real_io *real)
 {
     uint64_t now = clock_mono_ns(real->loop.clock).ns;
@@ -128,9 +125,9 @@ static void finish_turn(struct real_io *real)
 {
     bool spent;
 
-    real_enter(real); /* begins a turn if no event has begun one */
+    real_enter(real); /* if no event has begun a turn */
     loop_core_run(&real->loop);
-    spent = loop_core_has_tasks(&real->loop); /* true: the limit of task rounds was reached */
+    spent = loop_core_has_tasks(&real->loop); /* the limit of task rounds was reached */
     real_flush_streams(real);
     for (int rounds = 1; !spent && rounds < TURN_ROUNDS_MAX && has_more(real); rounds++) {
         loop_core_run_on(&real->loop);
@@ -147,7 +144,7 @@ static void on_alarm(uv_timer_t *alarm)
     real_enter(real);
     real->alarm_due = MONO_NEVER;
     /* libuv 1.44 runs timers before it polls, and would then sleep without a timer. uv_stop makes
-     * the poll return at once. uv_run clears the stop flag when it returns. */
+     * the poll return at once; uv_run clears the stop flag. */
     uv_stop(&real->uv);
 }
 
@@ -166,7 +163,7 @@ static void set_alarm(struct real_io *real)
     uv_timer_start(&real->alarm, on_alarm, due.ms > now ? due.ms - now : 0, 0);
 }
 
-/* Delivers events, and waits for them if `wait` is set. The first event begins the turn. */
+/* `wait`: waits for the first event, which begins the turn. */
 static void run_events(struct real_io *real, bool wait)
 {
     assert(!real->loop.in_turn); /* a callback must not call this function */
@@ -182,7 +179,7 @@ void real_io_turn(struct real_io *real, bool wait)
 
 void real_io_run(struct real_io *real)
 {
-    while (!real->stop) real_io_turn(real, true); /* returns after real_io_stop */
+    while (!real->stop) real_io_turn(real, true);
     real->stop = false;
 }
 
@@ -193,7 +190,6 @@ void real_io_stop(struct real_io *real)
 
 /* -- opening and closing -- */
 
-/* Detects a handle that its owner did not close. */
 static void check_closing(uv_handle_t *handle, void *context)
 {
     struct real_io *real = context;
@@ -207,7 +203,7 @@ static void close_handle(uv_handle_t *handle, void *)
     if (!uv_is_closing(handle)) uv_close(handle, NULL);
 }
 
-/* Also works on a partly opened loop, whose handles were never made. */
+/* Also works on a partly opened loop. */
 static void close_uv(struct real_io *real)
 {
     int failed;
@@ -256,7 +252,7 @@ enum err real_io_open(struct real_io **ret_real)
 {
     enum err err = real_io_open_within(ret_real);
 
-    if (!err) signal(SIGPIPE, SIG_IGN); /* writing to a closed connection must only be an error */
+    if (!err) signal(SIGPIPE, SIG_IGN); /* writing to a closed connection must not kill */
     return err;
 }
 
@@ -271,7 +267,7 @@ void real_io_close(struct real_io *real)
     uv_walk(&real->uv, check_closing, real);
     uv_unref((uv_handle_t *)&real->wake);
     uv_unref((uv_handle_t *)&real->alarm);
-    /* Runs the close callbacks of all handles. An unneeded name lookup also runs to its end. */
+    /* Runs all close callbacks. A name lookup that is still running ends first. */
     do {
         if (has_posts(real))
             run_posts(real);

@@ -5,20 +5,19 @@
 #include "io/io.h"
 
 struct real_io;
-/* Opens the I/O; the process then ignores SIGPIPE. ERR_NOMEM, ERR_IO. */
+/* The process then ignores SIGPIPE. ERR_NOMEM, ERR_IO. */
 enum err real_io_open(struct real_io **ret_real);
-/* Like real_io_open, for a library inside another program, whose signal handling must not change.
- * The thread that runs the loop blocks SIGPIPE. */
+/* For a library, which must not change the program's signal handling: the thread that runs the loop
+ * blocks SIGPIPE instead. */
 enum err real_io_open_within(struct real_io **ret_real);
 struct io *real_io_io(struct real_io *real);
 /* Runs until real_io_stop. Close everything opened on the loop before real_io_close. */
 void real_io_run(struct real_io *real);
 void real_io_stop(struct real_io *real); /* loop thread only; other threads use loop_post */
-/* Runs one turn: delivers events that are ready, and if `wait` is set, waits for the next event
- * first. For tests and benches. */
+/* Runs one turn, for tests and benches. `wait`: waits for the first event. */
 void real_io_turn(struct real_io *real, bool wait);
-/* Waits for closing handles, runs waiting posts, and frees `real`. Also waits for a name lookup
- * that cannot be cancelled. No thread may post any more. `real` may be NULL. */
+/* Runs waiting posts, waits for closing handles and a running name lookup, and frees `real`, which
+ * may be NULL. No thread may post any more. */
 void real_io_close(struct real_io *real);
-const char *real_io_engine_version(void); /* version of the libuv in use, such as "1.44.2" */
+const char *real_io_engine_version(void); /* version of libuv, such as "1.44.2" */
 #endif

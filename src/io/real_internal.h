@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types and functions that the files of the real I/O share. http_server.c also includes this file.
+/* Types and functions that the files of the real I/O and http_server.c share.
  *
- * Every libuv callback begins with real_enter, which opens the turn (time, watchdog) at the first
- * delivered event, because libuv has no hook between wake-up and its first callback. Output is
- * gathered: a stream with output is in `unsent` and flushed after the turn's tasks and hooks. */
+ * Every libuv callback begins with real_enter, which begins the turn at its first event. A stream
+ * with output is in `unsent` and flushed after the turn's tasks and hooks. */
 #ifndef IO_REAL_INTERNAL_H
 #define IO_REAL_INTERNAL_H
 #include <pthread.h>
@@ -12,9 +11,7 @@
 
 #include "io/real.h"
 
-enum {
-    REAL_READ_ROOM = 64 * 1024
-}; /* buffer of one read; shared by all streams, because bytes are valid only during the call */
+enum { REAL_READ_ROOM = 64 * 1024 }; /* one read of any stream; valid during the call */
 
 struct real_io {
     struct io io;
@@ -22,12 +19,12 @@ struct real_io {
     struct net net;
     uv_loop_t uv;
     uv_async_t wake;     /* signalled when the first post is queued */
-    uv_timer_t alarm;    /* runs at the due time of the loop's earliest timer */
+    uv_timer_t alarm;    /* for the loop's earliest timer */
     mono_time alarm_due; /* MONO_NEVER if `alarm` is not set */
     bool stop;
-    struct list unsent; /* streams whose output is flushed when the turn finishes */
+    struct list unsent; /* streams to be flushed when the turn finishes */
     uint64_t turn_start_ns;
-    uint64_t cpu_mark_ns, cpu_mark_at_ns; /* CPU time of the thread, and the time of that reading */
+    uint64_t cpu_mark_ns, cpu_mark_at_ns; /* the thread's CPU time, and when it was read */
     pthread_mutex_t posts_lock;
     struct list posts;   /* waiting posts; protected by posts_lock */
     atomic_uint posters; /* threads in loop_post that no longer hold posts_lock */
@@ -47,12 +44,12 @@ static inline struct real_io *real_from_loop(struct loop *loop)
 {
     return loop->ops == &real_loop_ops ? CONTAINER_OF(loop, struct real_io, loop) : NULL;
 }
-/* Loop thread only: removes a post if it is still waiting. */
+/* Loop thread only. No effect if the post is not waiting. */
 void real_unpost(struct real_io *real, struct post *post);
-/* Sends the gathered output of all streams. Runs no callback. */
+/* Runs no callback. */
 void real_flush_streams(struct real_io *real);
 
-/* Like pthread_create, with all signals blocked in the new thread. */
+/* The new thread blocks all signals, except faults. */
 int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument);
 enum err real_worker_open(struct loop *loop, const struct worker_options *options,
                           struct loop_worker **ret_worker);
@@ -61,6 +58,6 @@ enum err real_dial(struct net *net, const struct dial_options *options,
                    struct note *note);
 enum err real_listen(struct net *net, const struct listen_options *options,
                      struct listener **ret_listener, struct note *note);
-/* Maps a negative libuv error to enum err; a negated errno works, too. */
+/* Maps a negative libuv error or a negated errno. */
 enum err real_err(int uv_code);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resolves all addresses of a name. net_dial uses the first address that answers; callers that must
- * contact every address, or an address other than their own, use this file. */
+/* Resolves all addresses of a name, for callers that must contact every address. net_dial uses only
+ * the first address that answers. */
 #ifndef IO_RESOLVE_H
 #define IO_RESOLVE_H
 #include "base/note.h"
@@ -11,7 +11,7 @@ struct resolved {
     char at[RESOLVE_MAX][RESOLVE_CAP]; /* such as "10.0.0.7:7790" or "[::1]:7790"; no duplicates */
     size_t count;
 };
-/* Resolves `address`. Blocks on the resolver, so call on a worker's thread (io/worker.h). Fails
- * with a note: ERR_INVALID for a malformed address, ERR_NOT_FOUND, ERR_UNAVAILABLE (retry). */
+/* Blocks: call on a worker's thread (io/worker.h). With a note: ERR_INVALID (malformed),
+ * ERR_NOT_FOUND, ERR_UNAVAILABLE (retry). */
 enum err address_resolve(const char *address, struct resolved *ret_resolved, struct note *note);
 #endif

@@ -12,7 +12,7 @@ struct signals {
     struct real_io *real;
     signals_fn *fn;
     void *owner;
-    size_t count, open; /* number of `handles`, and how many of them are not closed yet */
+    size_t count, open; /* `handles`, and those not closed yet */
     uv_signal_t handles[];
 };
 

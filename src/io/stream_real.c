@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams over kernel sockets: reads with back-pressure, gathered writes with a bound, closing. */
+/* Streams over kernel sockets: reads with back-pressure, gathered writes with a bound, closing.
+ * Runs on the loop's thread. */
 #include "io/stream_real.h"
 
 #include <arpa/inet.h>
@@ -63,7 +64,7 @@ void stream_finish(struct real_stream *s)
 
     assert(s->state == STREAM_CLOSING);
     write_note(s, &note);
-    if (s->listener) listener_forget(s->listener, s); /* frees the stream's slot before on_closed */
+    if (s->listener) listener_forget(s->listener, s); /* before on_closed: frees the slot */
     if (s->started) s->events.on_closed(s->owner, s->why, &note);
     stream_free(s);
 }
@@ -79,7 +80,7 @@ static void stream_real_on_handle_closed(uv_handle_t *handle)
 
 void stream_fail(struct real_stream *s, const char *verb, enum err why, int code)
 {
-    if (s->state == STREAM_CLOSING) return; /* the first reason is the one reported */
+    if (s->state == STREAM_CLOSING) return; /* the first reason is reported */
     s->state = STREAM_CLOSING;
     s->verb = verb;
     s->why = why;
@@ -91,7 +92,8 @@ void stream_fail(struct real_stream *s, const char *verb, enum err why, int code
         loop_defer(&s->real->loop, &s->notify);
     else if (!uv_is_closing(&s->uv.handle))
         uv_close(&s->uv.handle, stream_real_on_handle_closed);
-    /* Otherwise the dial is closing the handle to try another address, and calls stream_finish. */
+    /* A closing handle belongs to a dial that tries another address. The dial calls
+     * stream_finish. */
 }
 
 static void real_stream_close(struct stream *stream)
@@ -111,7 +113,6 @@ static void on_notify(struct task *task)
     }
 }
 
-/* Closes the stream if both sides have ended, because nothing more can happen on it. */
 static void close_if_over(struct real_stream *s)
 {
     if (s->peer_ended && s->shut) stream_fail(s, NULL, ERR_CLOSED, 0);
@@ -129,8 +130,8 @@ static void on_room(uv_handle_t *handle, size_t, uv_buf_t *ret_room)
         s->read_turn = real->loop.stats.turns;
         s->read_bytes = 0;
     }
-    /* Returning no buffer ends this turn's reading. A pause takes effect here, so a pause and
-     * resume before any data arrives costs no system call. */
+    /* Returning no buffer ends this turn's reading. Pausing costs a system call only here, when
+     * data arrives. */
     if (s->paused || s->read_bytes >= STREAM_READ_PER_TURN)
         *ret_room = uv_buf_init(NULL, 0);
     else
@@ -269,8 +270,8 @@ static void on_written(uv_write_t *write, int status)
     mark_unsent(s);
 }
 
-/* Called when the kernel's buffer is full. Gives libuv a quarter of output_max at a time, which
- * libuv sends when there is space. So on_drained is called while later pieces are being sent. */
+/* The kernel's buffer is full. libuv gets a quarter of output_max at a time, so that on_drained is
+ * called while libuv still sends. */
 static void hand_to_libuv(struct real_stream *s)
 {
     size_t len =
@@ -288,7 +289,7 @@ static void hand_to_libuv(struct real_stream *s)
     }
 }
 
-/* Sends the front buffer. Returns false if bytes are left in the buffer or the stream failed. */
+/* False if bytes are left or the stream failed. */
 static bool send_front(struct real_stream *s)
 {
     size_t len = min_size(s->front.len - s->front_at, INT32_MAX);
@@ -349,15 +350,15 @@ void real_flush_streams(struct real_io *real)
         flush(CONTAINER_OF(node, struct real_stream, in_unsent));
 }
 
-/* Gives a large write to the kernel without a copy if nothing is pending. Returns how many bytes
- * were accepted. The other bytes are copied to reserved space, which keeps "all or none". */
+/* Gives a large write to the kernel without a copy. The kernel may take only a part; the caller has
+ * reserved space for the other bytes. */
 static size_t send_directly(struct real_stream *s, const struct str *parts, size_t count)
 {
     uv_buf_t pieces[DIRECT_PARTS_MAX];
     int sent;
 
     for (size_t i = 0; i < count; i++) {
-        /* libuv does not write to the buffers; its type has no const */
+        /* libuv does not write to the buffers */
         pieces[i].base = (char *)parts[i].at;
         pieces[i].len = parts[i].len;
     }
@@ -402,7 +403,7 @@ static enum err real_stream_write(struct stream *stream, const struct str *parts
     }
     if (total == 0) return ERR_OK;
     if (total > s->output_max - pending) {
-        /* on_drained must be called when this write fits, possibly below half of output_max. */
+        /* on_drained must come when this write fits. */
         want_drain(s, min_size(s->output_max / 2, s->output_max - total));
         return ERR_FULL;
     }

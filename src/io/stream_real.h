@@ -5,8 +5,8 @@
  *     DIALING --connected--> OPEN --end of both sides, failure, stream_close--> CLOSING --> gone
  *        \________________failure, stream_close_______________________________/
  *
- * Output is in two buffers: `front` is being sent, from `front_at` on, and new writes go to `back`.
- * When all of `front` is sent, the buffers are swapped. */
+ * Output has two buffers: `front` is being sent, from `front_at` on, and new writes go to `back`.
+ * When `front` is sent, the buffers are swapped. */
 #ifndef IO_STREAM_REAL_H
 #define IO_STREAM_REAL_H
 #include "base/buf.h"
@@ -14,9 +14,9 @@
 
 enum {
     STREAM_OUTPUT_MAX_DEFAULT = 1024 * 1024,
-    STREAM_READ_PER_TURN = 256 * 1024, /* bytes per stream and turn; the next turn reads more */
-    STREAM_DIRECT_MIN = 32 * 1024,     /* a write of at least this size bypasses an empty buffer */
-    STREAM_KEEP = 4 * 1024,            /* bytes; an idle stream keeps buffers up to this size */
+    STREAM_READ_PER_TURN = 256 * 1024, /* bytes per stream and turn */
+    STREAM_DIRECT_MIN = 32 * 1024,     /* larger writes bypass an empty buffer */
+    STREAM_KEEP = 4 * 1024,            /* bytes of buffers that an idle stream keeps */
     STREAM_PEER_CAP = 80,              /* longest text: "[v6%scope]:port" */
     DIAL_TIMEOUT_DEFAULT_MS = 10 * 1000,
 };
@@ -29,12 +29,12 @@ struct real_stream {
     struct stream stream;
     struct real_io *real;
     enum stream_state state;
-    struct real_listener *listener; /* accepting listener; NULL when that listener is closed */
+    struct real_listener *listener; /* NULL when the listener is closed */
     struct list in_listener, in_unsent;
-    struct real_listener *shakes_for; /* the accepting listener during the TLS handshake, or NULL */
+    struct real_listener *shakes_for; /* the listener during the TLS handshake, or NULL */
     struct stream *tls;               /* the TLS stream that uses this stream */
     struct list in_handshakes;
-    struct dial *dial; /* the dial of a dialed stream until the stream is open */
+    struct dial *dial; /* NULL once the stream is open */
     struct stream_events events;
     void *owner;
     struct task notify; /* calls on_drained; also on_closed if `has_handle` is false */
@@ -48,12 +48,12 @@ struct real_stream {
     uv_connect_t connect;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    bool has_handle; /* `uv` is initialised and its close callback did not run yet */
+    bool has_handle; /* the close callback of `uv` did not run yet */
 
     struct buf front, back;
     size_t front_at, writing;    /* writing: bytes of `front` given to libuv */
-    size_t output_max, drain_at; /* on_drained is called when at most drain_at bytes are unsent */
-    uint64_t read_turn;          /* the turn to which read_bytes belongs */
+    size_t output_max, drain_at; /* at drain_at unsent bytes on_drained is called */
+    uint64_t read_turn;          /* the turn of read_bytes */
     size_t read_bytes;
     bool started, paused, reading;
     bool drain_wanted, drain_due;
@@ -65,17 +65,16 @@ struct real_stream {
     char peer[STREAM_PEER_CAP];
 };
 
-/* Makes a stream that is not started, not paused and has no handle. NULL if out of memory. */
+/* The stream has no handle yet. NULL if memory runs out. */
 struct real_stream *stream_new(struct real_io *real, size_t output_max);
 void stream_free(struct real_stream *s); /* for a stream that never had a handle */
-/* Makes an open stream from a connected socket; the stream owns the socket only on success. */
+/* Makes an open stream from a connected socket, which the stream owns only on success. */
 int stream_adopt(struct real_stream *s, int fd, bool is_unix);
-/* Call when the socket is connected: starts reading and writing. */
+/* Call when the socket is connected. */
 void stream_opened(struct real_stream *s);
-/* Starts to close the stream. on_closed follows with the note "<verb> <address>: <why>", or
- * "closed" without a verb. */
+/* on_closed follows with the note "<verb> <address>: <why>", or "closed" without a verb. */
 void stream_fail(struct real_stream *s, const char *verb, enum err why, int code);
-/* The last step of closing, called from the close callback of the handle. */
+/* Called from the handle's close callback. */
 void stream_finish(struct real_stream *s);
 /* "1.2.3.4:80", "[::1]:80", "unix". */
 void stream_address_text(const struct sockaddr_storage *address, char text[STREAM_PEER_CAP]);

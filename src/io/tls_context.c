@@ -2,9 +2,8 @@
 /* One side's TLS settings: read, checked, converted to an SSL_CTX, and replaced as a whole when
  * files change.
  *
- * A load changes nothing before everything was read and found to match: a new SSL_CTX is built
- * separately and swapped in at the end. Connections hold a reference to the SSL_CTX they were made
- * with, so the old SSL_CTX exists until its last connection is closed. */
+ * A load builds a new SSL_CTX separately and swaps it in at the end. Connections hold a reference
+ * to the SSL_CTX they were made with. */
 #include "io/tls_context.h"
 
 #include <stdlib.h>
@@ -18,9 +17,9 @@
 
 enum {
     FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots needs a quarter of this */
-    BUNDLE_CERTS_MAX = 512,       /* root certificates in all CA files together */
-    CHAIN_CERTS_MAX = 16,         /* certificates in cert_file, which has our own */
-    PEER_CHAIN_BYTES_MAX = 65536, /* bytes of a peer's chain; limits its use of our memory */
+    BUNDLE_CERTS_MAX = 512,       /* root certificates in all CA files */
+    CHAIN_CERTS_MAX = 16,         /* certificates in cert_file, with our own */
+    PEER_CHAIN_BYTES_MAX = 65536, /* limits the memory for a peer's chain */
     PEER_CHAIN_DEPTH_MAX = 8,
 };
 
@@ -44,8 +43,7 @@ static int on_verify(int good, X509_STORE_CTX *verify)
     }
 }
 
-/* Accepts a peer with an unverified certificate like a peer without a certificate. The peer has
- * still proved that it has the certificate's key. */
+/* A peer with an unverified certificate counts like a peer without one. */
 static int on_verify_any(int good, X509_STORE_CTX *verify)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(verify, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -60,8 +58,8 @@ static bool is_in_time(const X509 *certificate)
            X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
 }
 
-/* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would then
- * take the first root of that name and reject the signature. Here the signature decides. */
+/* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would take
+ * the first root of the name. Here the signature decides. */
 static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certificate)
 {
     STACK_OF(X509) *named = X509_STORE_CTX_get1_certs(verify, X509_get_issuer_name(certificate));
@@ -74,7 +72,7 @@ static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certif
             X509_verify(certificate, X509_get0_pubkey(candidate)) == 1)
             found = candidate;
     }
-    ERR_clear_error(); /* candidates that did not sign left errors in the queue */
+    ERR_clear_error(); /* errors of candidates that did not sign */
     if (found) X509_up_ref(found);
     sk_X509_pop_free(named, X509_free);
     if (!found) return X509_STORE_CTX_get1_issuer(ret_issuer, verify, certificate);
@@ -82,8 +80,7 @@ static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certif
     return 1;
 }
 
-/* The select callback below is called only if the peer offers a protocol; this callback handles
- * peers that offer none. */
+/* The select callback is not called for peers that offer no protocol. */
 static int on_client_hello(SSL *ssl, int *alert, void *owner)
 {
     const struct tls_context *context = owner;
@@ -131,13 +128,13 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
 
     SSL_CTX_set_options(made, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                   SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* An idle connection keeps no record buffer. We send the chain in our file, without the roots
-     * that we trust. */
+    /* Idle connections keep no record buffer. The chain is that of our file, without trusted
+     * roots. */
     SSL_CTX_set_mode(made, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_max_cert_list(made, PEER_CHAIN_BYTES_MAX);
     SSL_CTX_set_verify_depth(made, PEER_CHAIN_DEPTH_MAX);
-    /* Sessions are never resumed, so tickets would be wasted. */
+    /* Sessions are never resumed. */
     if (!SSL_CTX_set_num_tickets(made, 0)) return false;
 
     if (context->side == TLS_CLIENT || context->has_ca) verify = SSL_VERIFY_PEER;
@@ -147,7 +144,7 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
     X509_STORE_set_get_issuer(SSL_CTX_get_cert_store(made), choose_issuer);
 
     if (context->alpn_len == 0) return true;
-    if (context->side == TLS_CLIENT) /* unlike others, this OpenSSL function returns 0 on success */
+    if (context->side == TLS_CLIENT) /* returns 0 on success, unlike others */
         return SSL_CTX_set_alpn_protos(made, context->alpn, context->alpn_len) == 0;
     SSL_CTX_set_client_hello_cb(made, on_client_hello, context);
     SSL_CTX_set_alpn_select_cb(made, on_alpn_select, context);
@@ -180,8 +177,7 @@ static bool trust_and_name_root(SSL_CTX *made, X509 *certificate, size_t index)
 }
 
 typedef bool use_certificate_fn(SSL_CTX *made, X509 *certificate, size_t index);
-/* Passes each certificate of a source to `use`. All sources together may have at most `max`; *count
- * is the number so far. */
+/* *count is the number in all sources so far, at most `max`. */
 static enum err use_certificates(const struct tls_context *context, size_t which, SSL_CTX *made,
                                  use_certificate_fn *use, size_t max, size_t *count,
                                  struct note *note)
@@ -290,8 +286,8 @@ static void adopt(struct tls_context *context, SSL_CTX *own_made)
     context->info.not_after = tls_wall_from_asn1(own ? X509_get0_notAfter(own) : NULL);
 }
 
-/* Reads the files, if there are any, and swaps the SSL_CTX. The caller took `stamps` before, so the
- * next check notices a change during the load. */
+/* Reads the files, if any, and swaps the SSL_CTX. `stamps` were taken before, so that the next
+ * check notices a change during the load. */
 static enum err load(struct tls_context *context, const struct fs_info *stamps, struct note *note)
 {
     SSL_CTX *made = NULL;
@@ -332,7 +328,7 @@ static enum err reload(struct tls_context *context, bool skip_refused, bool *ret
     }
     err = read_stamps(context, stamps, &why);
     if (!err && same_stamps(context, stamps, context->loaded)) {
-        /* The loaded settings equal the files again, so the last failure no longer applies. */
+        /* The loaded content is current again. */
         context->info.last_failure.text[0] = '\0';
         context->refused_known = false;
         *ret_changed = false;
@@ -360,7 +356,7 @@ void tls_context_recheck(struct tls_context *context, mono_time now)
 
     if (!mono_due(context->recheck_at, now)) return;
     context->recheck_at = mono_after(now, TLS_RECHECK_MS);
-    /* The old settings stay; tls_info counts the failure. */
+    /* tls_info counts errors */
     (void)reload(context, true, &changed, NULL);
 }
 
@@ -498,7 +494,7 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
     struct note why = {0};
     enum err err;
 
-    assert(context->in_memory); /* a context that uses files reloads the files instead */
+    assert(context->in_memory); /* others reload their files */
     err = copy_pem(context, cert_pem, key_pem, ca_pem);
     if (err)
         note_set(&why, "tls: %s", err_text(err));

@@ -15,8 +15,8 @@ enum {
     ALPN_WIRE_MAX = 4 * 256,
 };
 struct source {
-    char *path;     /* the file's path, or NULL if the PEM text is in memory */
-    struct buf pem; /* the PEM text; text from a file is kept only during a load */
+    char *path;     /* NULL if the PEM text is in memory */
+    struct buf pem; /* text from a file is kept only during a load */
 };
 
 struct tls_context {
@@ -25,10 +25,10 @@ struct tls_context {
     enum tls_side side;
     enum tls_version version_min;
     bool peer_optional, peer_unproven;
-    unsigned char alpn[ALPN_WIRE_MAX]; /* names after length bytes, as in the TLS extension */
+    unsigned char alpn[ALPN_WIRE_MAX]; /* each name after a length byte, as in the TLS extension */
     unsigned alpn_len;
     struct source sources[SOURCES_MAX];
-    size_t source_count; /* the first two are certificate and key, even if empty */
+    size_t source_count; /* the first two are always certificate and key */
     bool has_pair, has_ca, in_memory;
     SSL_CTX *current;
     struct fs_info loaded[SOURCES_MAX], refused[SOURCES_MAX];
@@ -37,14 +37,13 @@ struct tls_context {
     struct tls_info info;
 };
 
-/* Checks the files if TLS_RECHECK_MS have passed since the last check. Invalid files are not loaded
- * again until a file changes; after any other failure the load is retried. */
+/* Checks the files at most every TLS_RECHECK_MS. Invalid files are read again only when a file
+ * changes. */
 void tls_context_recheck(struct tls_context *context, mono_time now);
 
-/* Implemented by tls_session.c; `session` is the SSL's app data. Called during the handshake after
- * the peer's chain, validity, use and name were verified. Any result but ERR_OK ends the handshake
- * with an alert. */
+/* Implemented by tls_session.c; `session` is the SSL's app data. Called after the peer's chain,
+ * validity, use and name were verified. An error ends the handshake with an alert. */
 enum err tls_session_judge(void *session, X509 *leaf);
-/* Called when the peer's certificate is not verified: the session will have no identity. */
+/* The session will have no identity. */
 void tls_session_doubt(void *session);
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads certificates and keys from PEM text, and reads and checks the names in a certificate.
- *
- * struct findings contains views into the certificate; the identity is a copy of the views in one
- * block of memory. A name has its declared length and does not end at a NUL. Any thread. */
+/* Reads certificates and keys from PEM text, and reads and checks the names in a certificate. A
+ * name has its declared length and does not end at a NUL. Any thread. */
 #include "io/tls_identity.h"
 
 #include <stdlib.h>
@@ -13,10 +11,10 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-/* RFC 5280 allows 20 octets; some issuers add one. Larger serials are refused. */
+/* RFC 5280 allows 20 octets; some issuers add one. */
 enum { SERIAL_OCTETS_MAX = 32 };
 
-/* The views of `identity` point into the arrays, the certificate and OpenSSL's memory. */
+/* The views point into the arrays, the certificate and OpenSSL's memory. */
 struct findings {
     GENERAL_NAMES *san;
     unsigned char *common_name; /* UTF-8; freed with OPENSSL_free */
@@ -41,7 +39,7 @@ enum err tls_engine_failed(enum err otherwise, struct note *note)
 
 static int no_password(char *, int, int, void *)
 {
-    return 0; /* there is no pass phrase; without this callback OpenSSL asks at the terminal */
+    return 0; /* otherwise OpenSSL asks at the terminal */
 }
 
 void tls_wipe(struct buf *secret)
@@ -72,7 +70,7 @@ enum err tls_pem_certificates(struct str pem, X509 **list, size_t cap, size_t *r
             err = note_fail(note, ERR_TOO_LARGE, "more than %zu certificates", cap);
         }
     }
-    /* "no start line" is the normal end of the text */
+    /* "no start line" is the normal end */
     if (!err && (!bio || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE))
         err = tls_engine_failed(ERR_PARSE, note);
     else if (!err && count == 0)
@@ -106,7 +104,7 @@ enum err tls_pem_key(struct str pem, EVP_PKEY **ret_key, struct note *note)
 
 /* -- names ------------------------------------------------------------------------------------- */
 
-/* Returns the error for a part that OpenSSL could not read: out of memory, or malformed. */
+/* Out of memory, or malformed. */
 static enum err not_read(struct note *note, const char *what)
 {
     note_set(note, "%s", what);
@@ -125,7 +123,7 @@ static enum err judge_ascii(struct str name, const char *kind, struct note *note
     return ERR_OK;
 }
 
-/* A common name is text without control characters (C0, DEL, and C1 encoded as UTF-8). */
+/* A common name has no control characters (C0, DEL, and C1 encoded as UTF-8). */
 static enum err judge_common_name(struct str name, struct note *note)
 {
     if (!str_is_utf8(name))
@@ -146,7 +144,7 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
 
     found->san = X509_get_ext_d2i(certificate, NID_subject_alt_name, &occurs, NULL);
     if (!found->san) {
-        if (occurs == -1) return ERR_OK; /* the certificate has no such extension */
+        if (occurs == -1) return ERR_OK; /* no such extension */
         if (occurs == -2)
             return note_fail(note, ERR_UNAUTHENTICATED, "two lists of alternative names");
         return not_read(note, "alternative names do not parse");
@@ -189,7 +187,7 @@ static enum err find_common_name(X509 *certificate, struct findings *found, stru
         }
         count++;
     }
-    /* with several common names none is used, because the intended one is unknown */
+    /* the intended name is unknown */
     if (count > 1) found->identity.common_name = STR_EMPTY;
     return ERR_OK;
 }
@@ -241,8 +239,7 @@ enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity
     return err;
 }
 
-/* The scheme is compared case-insensitively, so that "BIGFLEET:" beside "bigfleet:" counts as two.
- * The URI is returned unchanged, and callers compare it exactly. */
+/* Case-insensitive, so that "BIGFLEET:" beside "bigfleet:" counts as two. */
 static bool has_scheme(struct str uri, struct str scheme)
 {
     struct str head = {uri.at, scheme.len};

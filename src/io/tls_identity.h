@@ -7,11 +7,11 @@
 
 #include "io/tls.h"
 
-/* Returns the identity in one block of memory, for free(). ERR_UNAUTHENTICATED with a note if the
- * certificate's names cannot be used (see io/tls.h). ERR_NOMEM. */
+/* Returns the identity in one block of memory, for free(). ERR_UNAUTHENTICATED with a note: the
+ * certificate's names cannot be used (io/tls.h). ERR_NOMEM. */
 enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity,
                            struct note *note);
-/* Converts an ASN.1 time. Returns 0 for a time before 1970 and for invalid text. */
+/* 0 for a time before 1970 and for invalid text. */
 wall_time tls_wall_from_asn1(const ASN1_TIME *time);
 
 /* Parses all certificates of a PEM text, in order, at most `cap`. Fails with a note: ERR_PARSE if
@@ -22,7 +22,7 @@ void tls_certificates_free(X509 **list, size_t count);
 void tls_wipe(struct buf *secret); /* overwrites the bytes, then calls buf_deinit */
 /* Errors as for tls_pem_certificates. */
 enum err tls_pem_key(struct str pem, EVP_PKEY **ret_key, struct note *note);
-/* Converts the latest OpenSSL error: ERR_NOMEM for a failed allocation, else `otherwise`, with a
- * note. Clears OpenSSL's error queue. */
+/* Converts and clears OpenSSL's errors: ERR_NOMEM for a failed allocation, otherwise `otherwise`,
+ * with a note. */
 enum err tls_engine_failed(enum err otherwise, struct note *note);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects OpenSSL to two bounded buffers through a custom BIO: OpenSSL reads the fed input and
- * writes the output. OpenSSL's own memory BIO has no limit and never frees memory. One thread. */
+/* Connects OpenSSL to two bounded buffers through a custom BIO, because OpenSSL's own memory BIO
+ * has no limit and never frees memory. One thread. */
 #include "io/tls_session.h"
 
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 
 enum {
     HOST_NAME_MAX_LEN = 253,
-    TLS_SESSION_IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* bytes that an idle session may keep */
+    TLS_SESSION_IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* kept by an idle session */
 };
 
 /* -- the BIO ----------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static int bio_read(BIO *bio, char *into, int cap)
     size_t take = min_size((size_t)cap, session->input.len - session->input_at);
 
     BIO_clear_retry_flags(bio);
-    if (take == 0) { /* more input may follow; 0 would mean the end of the stream */
+    if (take == 0) { /* more may follow; 0 would mean the end */
         BIO_set_retry_read(bio);
         return -1;
     }
@@ -66,7 +66,7 @@ static BIO_METHOD *bio_method_new(void)
     return method;
 }
 
-/* Returns the process's BIO method, which the first caller makes. Any thread. */
+/* The first caller makes the process's method. Any thread. */
 static BIO_METHOD *bio_method(void)
 {
     static _Atomic(BIO_METHOD *) shared;
@@ -81,7 +81,7 @@ static BIO_METHOD *bio_method(void)
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-/* Sets the name the server must prove. Only DNS and address SANs count, never the common name. */
+/* Only DNS and address SANs prove the name, never the common name. */
 static enum err expect_peer(SSL *ssl, const char *name, struct note *note)
 {
     X509_VERIFY_PARAM *expected = SSL_get0_param(ssl);
@@ -169,7 +169,7 @@ void tls_session_doubt(void *owner)
     struct tls_session *session = owner;
 
     session->doubted = true;
-    session->failure.text[0] = '\0'; /* no failure */
+    session->failure.text[0] = '\0';
 }
 
 /* -- failures ---------------------------------------------------------------------------------- */
@@ -183,11 +183,11 @@ static enum err fail_with(struct tls_session *session, enum err err)
     return err;
 }
 
-/* Maps the number of a TLS alert about our identity, versions or protocols to an error. */
+/* Alerts about our identity, versions or protocols. */
 static enum err judge_alert(int alert)
 {
     switch (alert) {
-    case SSL_AD_HANDSHAKE_FAILURE: /* TLS 1.2 sends this alert for a missing certificate */
+    case SSL_AD_HANDSHAKE_FAILURE: /* TLS 1.2: a certificate is missing */
     case SSL_AD_BAD_CERTIFICATE:
     case SSL_AD_UNSUPPORTED_CERTIFICATE:
     case SSL_AD_CERTIFICATE_REVOKED:
@@ -242,8 +242,7 @@ static enum err judge_reason(struct tls_session *session, unsigned long code)
     }
 }
 
-/* OpenSSL's queue has the errors of each layer, innermost first. An error of a layer below TLS may
- * precede the TLS error and is less specific. */
+/* OpenSSL's queue begins with the innermost layer, whose error is less specific. */
 static enum err fail(struct tls_session *session)
 {
     unsigned long code, first = 0;
@@ -352,7 +351,7 @@ struct str tls_session_output(const struct tls_session *session)
 void tls_session_consume(struct tls_session *session, size_t len)
 {
     buf_consume(&session->output, len);
-    /* Frees a large buffer after a burst, so that an idle connection stays small. */
+    /* Keeps an idle connection small. */
     if (session->output.len == 0 && session->output.cap > TLS_SESSION_IDLE_OUTPUT_MAX)
         buf_deinit(&session->output);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A TLS stream over a plain stream.
+/* A TLS stream over a plain stream. Runs on the loop's thread.
  *
  * Output: the owner's writes of a turn are gathered, so that small writes share a record. The
- * deferred task `work` encodes them as records. The plain stream has space for the records, because
- * its bound is this stream's bound plus TLS's maximum overhead, plus space for TLS's own messages.
- * Input: if the owner pauses, the plain stream is paused, and the session keeps bytes that were
- * already read.
+ * deferred task `work` encodes the records, which always fit into the plain stream's bound. Input:
+ * if the owner pauses, the plain stream is paused, and the session keeps bytes that were already
+ * read.
  *
- * No callback runs inside a call of the owner: writing, resuming and ending only defer `work`. The
- * memory is freed in one place, when the plain stream is closed. */
+ * No callback runs inside a call of the owner. The memory is freed when the plain stream is
+ * closed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,24 +18,24 @@
 enum {
     DEFAULT_TIMEOUT_MS = 10 * 1000,
     DEFAULT_OUTPUT_MAX = 1024 * 1024,
-    PLAIN_SLACK = 64 * 1024,                /* room for handshakes, alerts and similar messages */
+    PLAIN_SLACK = 64 * 1024,                /* room for handshakes and alerts */
     OUTPUT_PIECE = 64 * 1024,               /* bytes encrypted at a time */
-    TLS_STREAM_IDLE_OUTPUT_MAX = 64 * 1024, /* bytes that a stream without output may keep */
-    TLS_STREAM_LINGER_MS = 1000, /* time for the peer to receive our alert with the reason */
+    TLS_STREAM_IDLE_OUTPUT_MAX = 64 * 1024, /* kept by a stream without output */
+    TLS_STREAM_LINGER_MS = 1000,            /* for the peer to receive our alert */
     NAME_CAP = 256,
 };
 
 struct tls_stream {
     struct stream stream; /* first field: the owner has a pointer to it */
     struct loop *loop;
-    struct stream *plain; /* owned; NULL until it is dialed and after it is closed */
+    struct stream *plain; /* NULL until dialed, and after closing */
     struct tls_session *session;
     struct stream_events events;
     void *owner;
-    struct timer timer; /* handshake deadline; later, deadline for the peer to close the stream */
-    mono_time deadline; /* deadline of a dialed stream, kept by the plain dial, then by `timer` */
+    struct timer timer; /* deadline of the handshake, or of the peer's close */
+    mono_time deadline; /* of a dialed stream */
     struct task work;
-    struct buf output; /* plaintext written in this turn or during the handshake */
+    struct buf output; /* plaintext of this turn or during the handshake */
     size_t output_max, plain_max;
     bool connected; /* the plain stream is open */
     bool opened;    /* the handshake is done and on_open was called */
@@ -44,10 +43,10 @@ struct tls_stream {
     bool drain_wanted; /* call on_drained when at most `drain_at` bytes are unsent */
     size_t drain_at;
     bool ending, half_closed; /* stream_end was called; close_notify was sent */
-    bool end_reported;        /* on_end was called */
+    bool end_reported;
     bool plain_ended;
-    bool closing; /* stream_close was called, so only on_closed may follow */
-    bool failed;  /* `why` is set; the stream waits for the peer to read the alert */
+    bool closing; /* stream_close was called: only on_closed may follow */
+    bool failed;  /* `why` is set; waits for the peer to read the alert */
     enum err why;
     struct note note;
 };
@@ -69,8 +68,8 @@ static size_t tls_stream_unsent(const struct tls_stream *t)
 
 static void tls_push_records(struct tls_stream *t);
 
-/* Stores the reason for on_closed. Waits before closing so that the alert arrives: closing at once
- * with unread bytes would reset the connection, and the peer would never learn the reason. */
+/* Waits before closing: closing at once with unread bytes would reset the connection, and lose the
+ * alert. */
 static void tls_fail(struct tls_stream *t, enum err why, const struct note *note)
 {
     bool has_alert;
@@ -86,7 +85,7 @@ static void tls_fail(struct tls_stream *t, enum err why, const struct note *note
         return;
     }
     stream_end(t->plain);
-    stream_resume(t->plain); /* bytes from now on are dropped */
+    stream_resume(t->plain); /* bytes are dropped from now on */
     timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
 }
 
@@ -106,8 +105,8 @@ static void tls_on_timer(struct timer *timer)
         t->why = ERR_TIMEOUT;
         note_set(&t->note, "tls: the handshake took too long");
     }
-    /* The time limit is for a peer that has read everything and does not close. A peer that still
-     * has output to read keeps the stream open, as it would without TLS. */
+    /* A peer that has read everything must close in time. Pending output keeps the stream open, as
+     * without TLS. */
     if (t->opened && !t->failed && !t->closing && stream_pending(t->plain) > 0)
         timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
     else
@@ -116,7 +115,7 @@ static void tls_on_timer(struct timer *timer)
 
 /* -- output ------------------------------------------------------------------------------------ */
 
-/* Sends TLS records. A peer that makes TLS respond and does not read fills the plain stream. */
+/* A peer may make TLS respond without reading, which fills the plain stream. */
 static void tls_push_records(struct tls_stream *t)
 {
     struct str records = tls_session_output(t->session);
@@ -124,11 +123,11 @@ static void tls_push_records(struct tls_stream *t)
 
     if (!err)
         tls_session_consume(t->session, records.len);
-    else if (err != ERR_CLOSED) /* after ERR_CLOSED the plain stream calls on_closed */
+    else if (err != ERR_CLOSED) /* then the plain stream calls on_closed */
         tls_fail_text(t, err, err_text(err));
 }
 
-/* Encodes all written bytes as records, then close_notify if stream_end was called. */
+/* Encodes all written bytes, then close_notify after stream_end. */
 static void tls_send_output(struct tls_stream *t)
 {
     struct str rest = buf_peek(&t->output);
@@ -157,9 +156,8 @@ static void tls_want_drain(struct tls_stream *t, size_t drain_at)
     t->drain_wanted = true;
 }
 
-/* Makes the plain stream call on_drained at `drain_at` pending bytes instead of half of its bound.
- * A write that does not fit has this effect: on_drained is called when that write would fit. The
- * plain stream neither reads nor accepts the probe's bytes. */
+/* Makes the plain stream call on_drained at `drain_at` pending bytes. The probe is a write that
+ * only fits then; its bytes are never read. */
 static void tls_ask_plain(struct tls_stream *t)
 {
     struct str probe = {"", t->plain_max - t->drain_at};
@@ -182,7 +180,7 @@ static void tls_report_drained(struct tls_stream *t)
     }
 }
 
-/* Sends output. Call only from events and tasks, because this function may call on_drained. */
+/* Call only from events and tasks: on_drained may be called. */
 static void tls_pump_out(struct tls_stream *t)
 {
     tls_push_records(t);
@@ -190,7 +188,7 @@ static void tls_pump_out(struct tls_stream *t)
     tls_send_output(t);
     tls_report_drained(t);
     if (t->failed || t->closing) return;
-    /* Both sides ended the TLS session. Limits the wait for the peer to close its TCP side. */
+    /* Limits the wait for the peer to close its TCP side. */
     if (t->half_closed && t->session->peer_ended && !timer_running(&t->timer))
         timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
 }
@@ -210,7 +208,7 @@ static void tls_report_open(struct tls_stream *t)
     if (t->events.on_open) t->events.on_open(t->owner);
 }
 
-/* Continues the handshake, then passes plaintext to the owner until none is left or it pauses. */
+/* Continues the handshake, then passes plaintext to the owner until the owner pauses. */
 static void tls_read(struct tls_stream *t)
 {
     char plain[TLS_RECORD_MAX];
@@ -306,7 +304,7 @@ static void plain_end(void *owner)
     t->plain_ended = true;
     if (t->closing) return;
     if (t->failed)
-        stream_close(t->plain); /* the peer had time to receive our last bytes */
+        stream_close(t->plain); /* the peer had time to read the last bytes */
     else
         tls_pump_in(t);
 }
@@ -395,7 +393,7 @@ static size_t tls_stream_pending(const struct stream *stream)
 {
     const struct tls_stream *t = tls_stream_of(stream);
 
-    /* Limited to output_max, because records are a little longer than their content. */
+    /* Records are a little longer than their content. */
     return min_size(tls_stream_unsent(t), t->output_max);
 }
 
@@ -481,7 +479,7 @@ static enum err tls_new(struct loop *loop, struct tls_context *context, const ch
     return ERR_OK;
 }
 
-/* The name that the server must prove: the configured name, or else the dialed host. */
+/* The configured name, otherwise the dialed host. */
 static enum err tls_name_to_verify(const struct dial_options *options, char name[NAME_CAP],
                                    struct note *note)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers with a real thread. Jobs wait in a bounded queue, and results in another queue. One post
- * wakes the loop for all results that are available when the post runs. */
+ * wakes the loop for all results. */
 #include "io/real_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREAD_NAME_CAP = 16 }; /* the kernel's limit in bytes, including NUL */
+enum { THREAD_NAME_CAP = 16 }; /* the kernel's limit, including NUL */
 
 struct worker_thread {
     struct loop_worker worker;
     struct real_io *real;
     pthread_t thread;
-    size_t jobs_max, jobs;     /* used by the loop's thread only */
-    bool handing_back, closed; /* loop's thread only; closed: a done() called worker_close */
+    size_t jobs_max, jobs;     /* loop's thread only */
+    bool handing_back, closed; /* closed: a done() called worker_close */
     struct post post;
     char name[THREAD_NAME_CAP];
 
@@ -27,7 +27,7 @@ static void finish_job(struct worker_thread *w, struct job *job)
 {
     pthread_mutex_lock(&w->lock);
     list_append(&w->finished, &job->link);
-    /* Posts under the lock, so that worker_close, which takes the lock after the join, sees it. */
+    /* Posts under the lock: after the join, worker_close takes the lock and finds the post. */
     if (!w->posted) loop_post(&w->real->loop, &w->post);
     w->posted = true;
     pthread_mutex_unlock(&w->lock);
@@ -38,7 +38,7 @@ static void *thread_main(void *context)
     struct worker_thread *w = context;
 
     pthread_setname_np(pthread_self(), w->name);
-    for (;;) { /* returns when `stop` is set, even if jobs wait */
+    for (;;) { /* until `stop` is set, even if jobs wait */
         struct list *node = NULL;
         struct job *job;
 
@@ -82,9 +82,9 @@ static void on_post(struct post *post)
     w->posted = false;
     pthread_mutex_unlock(&w->lock);
     w->handing_back = true;
-    /* Takes at most `most` jobs, because done() may submit more and the loop would never end. */
+    /* done() may submit more jobs. */
     for (struct job *job; most > 0 && (job = take_job(w, &w->finished)); most--)
-        job->done(job, ERR_OK); /* may close the worker; then no job is left */
+        job->done(job, ERR_OK); /* may close the worker, which leaves no job */
     w->handing_back = false;
     if (w->closed) {
         worker_free(w);
@@ -101,7 +101,7 @@ static void on_post(struct post *post)
 static enum err thread_submit(struct loop_worker *worker, struct job *job)
 {
     struct worker_thread *w = CONTAINER_OF(worker, struct worker_thread, worker);
-    enum err err = ERR_CLOSED; /* for a job that a done() submits while worker_close runs */
+    enum err err = ERR_CLOSED; /* for a job that a done() submits in worker_close */
 
     pthread_mutex_lock(&w->lock);
     if (!w->stop) {
@@ -135,8 +135,8 @@ static void thread_close(struct loop_worker *worker)
 
 static const struct worker_ops thread_ops = {.submit = thread_submit, .close = thread_close};
 
-/* Blocks signals in other threads, because a handler on a worker would interrupt its system calls.
- * Fault signals stay unblocked, because a blocked fault would end the process silently. */
+/* A signal handler on another thread would interrupt system calls. Fault signals stay unblocked,
+ * because a blocked fault would end the process silently. */
 int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};

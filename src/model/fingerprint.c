@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads fingerprints. The profile that was read is built like any other profile, and must give the
- * same fingerprint. Therefore malformed texts are rejected without separate rules. */
+/* Reads fingerprints. Malformed texts are found in this way: the profile that was read is built,
+ * and must give the same fingerprint. */
 #include "model/fingerprint.h"
 
 static bool read_part(struct str *rest, const char *name, struct str *ret_value)

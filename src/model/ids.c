@@ -7,8 +7,8 @@
 
 #include "base/bytes.h"
 
-/* Returns true if all eight bytes are printable ASCII (0x20 to 0x7E). The subtraction may borrow
- * from neighbours, so a good byte can be rejected, but only next to a bad byte. */
+/* True if all eight bytes are printable ASCII (0x20 to 0x7E). A good byte can fail the test, but
+ * only next to a bad byte. */
 static bool is_plain_word(const char *at)
 {
     const uint64_t ones = 0x0101010101010101u;
@@ -17,8 +17,7 @@ static bool is_plain_word(const char *at)
     return ((word | (word - 0x20 * ones) | ((word ^ 0x7F * ones) - ones)) & 0x80 * ones) == 0;
 }
 
-/* Returns true for printable ASCII, as nearly all texts are. Tests a word at a time. The last word
- * overlaps the word before if fewer than eight bytes are left. */
+/* Tests a word at a time. The last word may overlap the word before. */
 static bool is_plain(struct str text)
 {
     size_t at = 0;

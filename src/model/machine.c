@@ -72,10 +72,10 @@ bool machine_state_keeps_stamp(enum machine_state state)
 
 /* --- transitions, from row to column ---
  *
- * d  driven: our own action caused the transition. o  observed: an action of ours whose reply was
- * lost or that the provider undid; a host that the
- *    provider took back, lost or repaired; or a List that is one state behind.
- * f  foreign: only an action can have caused the transition, and we started none. */
+ * d  driven: our own action caused the transition
+ * o  observed: our action's reply was lost, the provider undid our action or lost or repaired the
+ *    host, or a List is one state behind
+ * f  foreign: only an action can have caused the transition, and none was ours */
 static const char edges[MACHINE_STATE_COUNT][MACHINE_STATE_COUNT + 1] = {
     /* to                    -SCICCDDF    Unspecified, Speculative, Creating, Idle, Configuring, */
     [MACHINE_UNSPECIFIED] = ".........", /* Configured, Draining, Deleting, Failed */

@@ -11,7 +11,7 @@
 
 /* --- reals, printed like Go's strconv with format 'g' and the shortest precision ---
  *
- * libc is used only for digits and for values without a decimal point, because of locales. */
+ * libc converts only digits and integers, because the decimal point depends on the locale. */
 
 enum { REAL_DIGITS_MAX = 17, REAL_CAP = 32, REAL_TEXT_MAX = 64, VALUE_CAP = 48 };
 
@@ -28,7 +28,6 @@ static double decimal_value(const struct decimal *d)
     return strtod(text, NULL);
 }
 
-/* Computes the decimal with `count` digits that is nearest to the value. */
 static void nearest(double value, int count, struct decimal *d)
 {
     char text[REAL_CAP];
@@ -45,7 +44,6 @@ static void nearest(double value, int count, struct decimal *d)
     d->point = (negative ? -exponent : exponent) + 1;
 }
 
-/* Computes the next larger decimal with the same number of digits. */
 static void step_up(struct decimal *d)
 {
     int i = d->count - 1;
@@ -59,12 +57,11 @@ static void step_up(struct decimal *d)
     }
 }
 
-/* Computes the shortest decimal that reads back as the value, and the nearest of the shortest.
- * Doubles are denser below a power of two than above it. At a power of two the nearest decimal may
- * not read back, while the next larger decimal does. */
+/* The shortest decimal that reads back as the value; of several, the nearest. At a power of two the
+ * nearest decimal may not read back, but the next larger one does. */
 static void shortest(double value, struct decimal *d)
 {
-    for (int count = 1;; count++) { /* 17 digits always read back as the same value */
+    for (int count = 1;; count++) { /* 17 digits always read back as the value */
         assert(count <= REAL_DIGITS_MAX);
         nearest(value, count, d);
         if (decimal_value(d) == value) return;
@@ -73,7 +70,6 @@ static void shortest(double value, struct decimal *d)
     }
 }
 
-/* Writes into `text`, returns the length. */
 static size_t real_text(double value, char text[VALUE_CAP])
 {
     struct decimal d = {.digits = "0", .count = 1, .point = 1};
@@ -101,11 +97,10 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads digits with an optional point and an optional exponent, or a name of plus infinity.
- * Negative numbers and NaN are rejected, because they are not penalties. */
+/* Negative numbers and NaN are rejected, because they are no penalties. */
 static bool read_real(struct str text, double *ret_value)
 {
-    char plain[2 * REAL_TEXT_MAX]; /* the text without its decimal point */
+    char plain[2 * REAL_TEXT_MAX]; /* `text` without its decimal point */
     size_t len = 0, at = 0, digits = 0, places = 0;
     int64_t exponent = 0;
     bool point = false;
@@ -148,12 +143,12 @@ static bool read_real(struct str text, double *ret_value)
 #define OURS     "muster/"
 
 enum kind { PRIORITY, DOLLARS, WORD, BYTES, TIME };
-/* Sorted bytewise by key; entries are written in this order. */
+/* Sorted bytewise by key, the order on the wire. */
 static const struct entry {
     struct str key;
     enum kind kind;
-    size_t offset; /* offset of the field in struct machine_metadata */
-    size_t max;    /* maximum length of a text */
+    size_t offset; /* in struct machine_metadata */
+    size_t max;    /* bytes of a text */
 } entries[METADATA_MAX] = {
 #define ENTRY(key, kind, field, max)                                                               \
     {                                                                                              \
@@ -229,7 +224,7 @@ static bool decode_priority(struct str text, int32_t *ret_priority)
     return true;
 }
 
-/* Returns false and leaves the field unchanged if the text is malformed. */
+/* Returns false for a malformed text, and leaves the field unchanged. */
 static bool decode_field(const struct entry *e, struct str text, void *field)
 {
     switch (e->kind) {

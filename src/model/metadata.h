@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_metadata: what a shard writes on Configure and reads from List after a restart.
+/* shard_metadata: what a shard writes on Configure and reads from List after a restart. Providers
+ * store the metadata unchanged.
  *
- * Providers store the metadata unchanged. The five keys of the original system are always written,
- * byte for byte in the original format, so that either system recognises the machines of the other:
+ * The five keys of the original system are always written, byte for byte in the original format, so
+ * that either system recognises the machines of the other:
  *
  *   bigfleet.lucy.sh/assigned-priority                         decimal
  *   bigfleet.lucy.sh/assigned-interruption-penalty-dollars     shortest decimal that reads back the
@@ -22,7 +23,7 @@
 
 enum {
     METADATA_MAX = 11,       /* entries we write */
-    METADATA_READ_MAX = 256, /* entries we read; a record with more entries is rejected */
+    METADATA_READ_MAX = 256, /* entries we read; more are ERR_TOO_LARGE */
 };
 
 struct machine_metadata {
@@ -34,10 +35,10 @@ struct machine_metadata {
 /* Writes the entries, sorted by key. Values are in the arena or point into `m`. ERR_NOMEM. */
 enum err metadata_encode(struct arena *arena, const struct machine_metadata *m,
                          struct label ret_pairs[METADATA_MAX], size_t *ret_count);
-/* Reads the entries. A missing or malformed key leaves its field unchanged, an unknown key is
- * ignored, and the first of repeated keys counts. ERR_PARSE: some entries were malformed; the note
- * names each, joined with "; ", and the other entries were read. ERR_TOO_LARGE: more than
- * METADATA_READ_MAX entries. Texts are views of `pairs`. */
+/* Reads the entries; texts are views of `pairs`. A missing or malformed key leaves its field
+ * unchanged, an unknown key is ignored, and the first of repeated keys counts.
+ * ERR_PARSE: some entries were malformed and are in the note; the others were read. ERR_TOO_LARGE:
+ * above METADATA_READ_MAX. */
 enum err metadata_decode(const struct label *pairs, size_t count, struct machine_metadata *m,
                          struct note *note);
 #endif

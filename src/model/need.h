@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One row of demand: the amount that a cluster wants of one profile.
  *
- * struct need is a plain struct of views, used at interfaces (wire, JSON, tests) and to build the
- * shard's compact rows. The texts belong to the arena in which the need was built. */
+ * struct need is for interfaces (wire, JSON, tests). A shard stores compact rows instead. The texts
+ * belong to the arena that need_build() used. */
 #ifndef MODEL_NEED_H
 #define MODEL_NEED_H
 #include "model/profile.h"
@@ -11,13 +11,13 @@
 struct need {
     struct str cluster;
     struct profile profile;
-    struct resource_sum aggregate; /* amount that the whole row needs */
-    struct resources min_unit;     /* a machine that counts must have at least these resources */
-    int64_t arrival_unix_ns;       /* 0: not known */
+    struct resource_sum aggregate; /* the amount for the whole row */
+    struct resources min_unit;     /* a machine that counts has at least these resources */
+    int64_t arrival_unix_ns;       /* 0: unknown */
     struct str group;              /* compared for equality only; may contain a NUL; may be empty */
 };
 
-/* A row as received, not checked yet. */
+/* A row as received, unchecked. */
 struct need_input {
     struct str cluster;
     struct profile profile; /* not canonical, without fingerprint */
@@ -29,10 +29,11 @@ struct need_input {
     struct str group;
 };
 
-/* Checks and copies a row. Errors name the field as on the wire ("aggregate_resources[cpu]: ...");
- * the caller adds which row. ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (too many resource
- * names in the shard), ERR_NOMEM. ERR_UNSUPPORTED: the row is well formed, but no machine can
- * satisfy all its requirements; a reader of a roll-up drops that row and keeps the others. */
+/* Checks and copies a row. Errors name the field as on the wire ("aggregate_resources[cpu]: ...").
+ * ERR_UNSUPPORTED: no machine can satisfy all requirements; a reader of a roll-up drops only this
+ * row.
+ * ERR_FULL: too many resource names in the shard.
+ * ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err need_build(struct arena *arena, struct dimensions *dimensions,
                     const struct need_input *given, struct need *ret_need, struct note *note);
 #endif

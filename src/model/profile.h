@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of demand: what rows must have in common to share machines. Contains no amounts.
+/* The identity of demand: what rows must have in common to share machines, without amounts.
  *
  * A profile is always canonical: values sorted bytewise, requirements by (key, operator, values),
- * spreads by (key, skew, when). Its fingerprint is a text, not a hash, and equals the original
- * system's byte for byte, because machines carry it in their stamp:
+ * spreads by (key, skew, when). Its fingerprint is a text:
  *
  *   p=<priority>|ipb=<bucket>|rpb=<bucket>|reqs=<key>:<op>:<v1,v2>;...|spr=<key>:<skew>:<when>;...
  *
- * Nothing is escaped. Texts that would give two profiles the same fingerprint (',' ';' '|' and ':'
- * in the wrong place) are rejected when a profile is built, so equal fingerprints mean equal
- * profiles. The original keeps the input order of two requirements with the same key and operator;
- * here they are sorted by their values, so the input order has no effect. */
+ * Equal fingerprints mean equal profiles: nothing is escaped, but misplaced ',' ';' '|' and ':' are
+ * rejected. The text equals the original system's, except that the original does not sort
+ * requirements with the same key and operator. */
 #ifndef MODEL_PROFILE_H
 #define MODEL_PROFILE_H
 #include "base/arena.h"
 #include "model/requirement.h"
 
-/* The numbers are those of the wire format. */
+/* The wire format's numbers. */
 enum spread_when {
     SPREAD_UNSPECIFIED = 0,
     SPREAD_DO_NOT_SCHEDULE = 1,
@@ -25,7 +23,7 @@ enum spread_when {
 };
 enum {
     SPREADS_MAX = 16,          /* spreads of one profile */
-    FINGERPRINT_MAX = 1 << 16, /* bytes; a longer fingerprint is rejected */
+    FINGERPRINT_MAX = 1 << 16, /* bytes; longer ones are rejected */
 };
 
 struct spread {
@@ -45,19 +43,18 @@ struct profile {
 };
 
 /* Checks `given`, copies all of it into the arena in canonical order and writes the fingerprint.
- * Contradictions are found by need_build() only. ERR_INVALID and ERR_TOO_LARGE name the field
- * ("requirements[2]: key: empty"). ERR_NOMEM if the arena is full. */
+ * Does not look for contradictions: see need_build(). ERR_INVALID and ERR_TOO_LARGE name the field
+ * ("requirements[2]: key: empty"). ERR_NOMEM. */
 enum err profile_build(struct arena *arena, const struct profile *given,
                        struct profile *ret_profile, struct note *note);
-/* Copies the profile without its Same requirements and with a new fingerprint. Values and keys are
- * shared with `p`. ERR_NOMEM. */
+/* Copies the profile without its Same requirements. Texts are shared with `p`. ERR_NOMEM. */
 enum err profile_without_same(struct arena *arena, const struct profile *p,
                               struct profile *ret_profile);
 
 const struct requirement *profile_same(const struct profile *p); /* first Same, or NULL */
 /* first DoNotSchedule, or NULL */
 const struct spread *profile_strict_spread(const struct profile *p);
-/* Returns the values of the first instance type requirement if it is In, else NULL (any type). */
+/* NULL (any type) unless the first requirement on the instance type has the operator In. */
 const struct str *profile_pinned_types(const struct profile *p, size_t *ret_count);
 bool profile_matches(const struct profile *p, const struct attributes *attributes);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and prints quantities with 128-bit integers; no value becomes a double. Pure. */
+/* Reads and prints quantities as 128-bit integers, never as doubles. Pure. */
 #include "model/quantity.h"
 
 #define NANO_MAX ((uint128)QUANTITY_UNITS_MAX * (uint128)NANO_PER_UNIT)
@@ -7,7 +7,7 @@
 static const struct suffix {
     struct str text;
     enum quantity_format format;
-    int power; /* exponent of 10 or of 2, depending on the format */
+    int power; /* of 10, or of 2 for QUANTITY_BINARY_SI */
 } suffixes[] = {
     {{"n", 1}, QUANTITY_DECIMAL_SI, -9}, {{"u", 1}, QUANTITY_DECIMAL_SI, -6},
     {{"m", 1}, QUANTITY_DECIMAL_SI, -3}, {{"", 0}, QUANTITY_DECIMAL_SI, 0},
@@ -20,7 +20,7 @@ static const struct suffix {
 };
 enum { DECIMAL_POWER_MAX = 18, BINARY_POWER_MAX = 60 };
 
-/* The parts of a text: value = whole.fraction x (10 or 2)^power. */
+/* value = whole.fraction x (10 or 2)^power */
 struct parts {
     bool negative;
     struct str whole, fraction;
@@ -84,8 +84,8 @@ static enum err take_apart(struct str text, struct parts *parts, struct note *no
     return ERR_OK;
 }
 
-/* Converts a decimal text to nano-units and rounds up. Returns false above NANO_MAX. Each digit has
- * a weight, a power of ten in nano-units; digits below 10^0 only decide whether to round. */
+/* Rounds up. False above NANO_MAX. A digit's weight is its power of ten in nano-units; digits with
+ * a weight below 0 only decide whether to round. */
 static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
 {
     static const int64_t far = 1 << 20; /* larger than any weight that matters */
@@ -105,7 +105,7 @@ static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
         nano = nano * 10 + (unsigned)(*c - '0');
         if (nano > NANO_MAX) return false;
     }
-    for (weight++; weight > 0 && nano > 0; weight--) { /* trailing zeroes that were not written */
+    for (weight++; weight > 0 && nano > 0; weight--) { /* zeroes that were not written */
         nano *= 10;
         if (nano > NANO_MAX) return false;
     }
@@ -113,8 +113,7 @@ static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
     return *ret_nano <= NANO_MAX;
 }
 
-/* Converts a binary text to nano-units and rounds up. Sums the fraction from its last digit on and
- * divides by ten at each digit. A remainder only decides whether to round. */
+/* Rounds up. The fraction is summed from its last digit on, divided by ten at each digit. */
 static bool binary_nano(const struct parts *parts, uint128 *ret_nano)
 {
     uint128 whole = 0, fraction = 0, scale = (uint128)NANO_PER_UNIT << parts->power;
@@ -189,7 +188,7 @@ size_t quantity_text(const struct quantity *q, char text[QUANTITY_TEXT_CAP])
         number /= NANO_PER_UNIT;
         for (power = 0; number % 1024 == 0 && power < BINARY_POWER_MAX; power += 10) number /= 1024;
         suffix = suffix_of(QUANTITY_BINARY_SI, power)->text;
-    } else { /* decimal format, or a binary number that is below 1Ki or no integer */
+    } else { /* decimal; or binary, but below 1Ki or no integer */
         bool exponent = q->format == QUANTITY_DECIMAL_EXPONENT;
         for (; number % 1000 == 0 && (exponent || power < DECIMAL_POWER_MAX); power += 3)
             number /= 1000;

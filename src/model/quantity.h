@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kubernetes quantities ("100m", "1.5Gi", "12e6"), exact.
  *
- * A quantity is an integer of nano-units in 128 bits, and the family of suffixes it was written
- * with, which determines how it is printed. The rules are those of Kubernetes: amounts finer than a
- * nano-unit are rounded away from zero, a binary quantity below 1 becomes decimal, and the
- * canonical text has the largest suffix that leaves an integer.
+ * A quantity is an integer of nano-units in 128 bits, with the family of suffixes it was written
+ * with. The rules are those of Kubernetes, for example:
+ * - amounts finer than a nano-unit are rounded away from zero
+ * - a binary quantity below 1 becomes decimal
+ * - the canonical text has the largest suffix that leaves an integer
  *
- * Two rules are stricter. Quantities of 2^63 units and more are rejected; Kubernetes silently caps
- * binary ones and does not limit decimal ones. A text without a digit ("k", ".", "-") is rejected;
- * Kubernetes reads it as zero, against its own grammar. */
+ * Two rules are stricter than in Kubernetes: 2^63 units and more are rejected, and so is a text
+ * without a digit ("k", ".", "-"). */
 #ifndef MODEL_QUANTITY_H
 #define MODEL_QUANTITY_H
 #include "base/note.h"
@@ -33,20 +33,20 @@ enum {
 };
 
 /* Reads a sign, digits with an optional point, and one suffix; no blanks. ERR_PARSE, ERR_TOO_LARGE.
- * The note contains the reason; the caller adds the field's name. */
+ * The caller adds the field's name to the note. */
 enum err quantity_parse(struct str text, struct quantity *ret_quantity, struct note *note);
-/* Writes the canonical text with a closing NUL and returns its length. Accepts any nano value, also
- * a sum of more than 2^63 units: the number gets longer, the suffix stays at E or Ei. */
+/* Writes the canonical text with a NUL and returns its length. A sum may exceed 2^63 units: the
+ * number gets longer, the suffix stays at E or Ei. */
 size_t quantity_text(const struct quantity *q, char text[QUANTITY_TEXT_CAP]);
 
-int quantity_compare(const struct quantity *a, const struct quantity *b); /* returns <0, 0 or >0 */
-/* Adds *b to *a, in the format of *a, or of *b if *a is 0. After ERR_TOO_LARGE *a is unchanged. */
+int quantity_compare(const struct quantity *a, const struct quantity *b); /* <0, 0 or >0 */
+/* Adds *b to *a, in the format of *a, or of *b if *a is 0. ERR_TOO_LARGE leaves *a unchanged. */
 enum err quantity_add(struct quantity *a, const struct quantity *b);
-/* Returns thousandths, rounded away from zero like Kubernetes. */
+/* Thousandths, rounded away from zero like in Kubernetes. */
 int128 quantity_milli(const struct quantity *q);
-/* The largest |milli| for quantity_from_milli: its nano-units still fit into 128 bits. */
+/* The largest |milli| whose nano-units fit into 128 bits. */
 #define QUANTITY_MILLI_MAX (((int128)1 << 107) - 1)
 struct quantity quantity_from_milli(int128 milli, enum quantity_format format);
-/* Writes a decimal with a closing NUL and returns its length; printf() cannot print 128 bits. */
+/* Writes a decimal with a NUL and returns its length; printf() cannot print 128 bits. */
 size_t int128_text(int128 value, char text[QUANTITY_TEXT_CAP]);
 #endif

@@ -67,7 +67,7 @@ enum err requirement_key_check(const char *field, struct str key, struct note *n
     return err ? err : separators_check(field, key, ":,;|", note);
 }
 
-/* For each operator: whether its requirement may have no values, and whether it may have some. */
+/* Whether an operator allows no values, and whether it allows some. */
 static const struct {
     bool none, some;
 } values_allowed[OPERATOR_COUNT] = {
@@ -112,12 +112,12 @@ static bool needs_key(const struct requirement *r)
     return r->op == OPERATOR_IN || r->op == OPERATOR_EXISTS || r->op == OPERATOR_SAME;
 }
 
-/* Returns true if some value, or the absence of the key, satisfies all requirements of one key. If
- * an In or Same list restricts the values, the values of one list are enough to try. Otherwise the
- * function tries a value that no list can contain (a NUL byte) and the absence of the key. */
+/* True if some value, or the absence of the key, satisfies all requirements of one key. Only the
+ * values of an In or Same list are tried. Without a list, an unlisted value and the absence of the
+ * key are tried. */
 static bool group_can_hold(const struct requirement *group, size_t count)
 {
-    static const struct str unlisted = {"\0", 1}; /* values cannot contain control characters */
+    static const struct str unlisted = {"\0", 1}; /* values cannot contain a NUL */
     const struct requirement *from = NULL;
     bool absent = true, present = true;
 

@@ -2,8 +2,7 @@
 /* Resource vectors, packed and unpacked, and the table of names. Pure, except for its arena. */
 #include "model/resource.h"
 
-/* Returns the smallest index in a set. Walk a set with: for (left = set; left; left &= left - 1)
- * ... lowest(left). */
+/* Walk a set with: for (left = set; left; left &= left - 1) ... lowest(left). */
 static uint32_t lowest(uint64_t set)
 {
     return (uint32_t)__builtin_ctzll(set);
@@ -12,7 +11,7 @@ static uint32_t lowest(uint64_t set)
 void dimensions_init(struct dimensions *d)
 {
     *d = (struct dimensions){0};
-    arena_init(&d->arena, 1 << 16); /* room for 64 names of at most 317 bytes, and block headers */
+    arena_init(&d->arena, 1 << 16); /* 64 names of at most 317 bytes, and block headers */
 }
 
 void dimensions_deinit(struct dimensions *d)
@@ -21,7 +20,7 @@ void dimensions_deinit(struct dimensions *d)
     d->count = 0;
 }
 
-/* Returns the index of `name` in by_name, or the index where it would be inserted. */
+/* Returns the place in by_name where `name` is or would be inserted. */
 static uint32_t place_of(const struct dimensions *d, struct str name, bool *ret_found)
 {
     uint32_t low = 0, high = d->count;
@@ -71,7 +70,6 @@ enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_i
     return ERR_OK;
 }
 
-/* Copies the formats of the dimensions in `which` from `from` to `to`. */
 static void take_formats(struct resource_formats *to, struct resource_formats from, uint64_t which)
 {
     to->binary = (to->binary & ~which) | (from.binary & which);
@@ -231,8 +229,7 @@ enum err resource_sum_narrow(const struct resource_sum *s, struct resources *ret
     return ERR_OK;
 }
 
-/* Reads a pair as (dimension, milli-units). The quantity is read first, so that a malformed row
- * adds no names to the table. */
+/* The quantity is read first: a malformed row must add no names to the table. */
 static enum err parse_pair(struct dimensions *d, const struct label *pair, struct resource_sum *sum,
                            int128 most, struct note *note)
 {
@@ -342,7 +339,6 @@ static enum err join(void *context, struct str name, struct str amount)
                        STR_ARG(amount));
 }
 
-/* Appending is all or nothing: after an error the text is removed from the buffer. */
 static enum err keep_or_cut(struct joined *j, enum err err)
 {
     if (err) j->out->len = j->start;
@@ -372,7 +368,7 @@ enum err resource_sum_key(const struct dimensions *d, const struct resource_sum 
     return keep_or_cut(&j, err);
 }
 
-/* Returns the next dimension with an amount above zero, by name. DIMENSIONS_MAX if none is left. */
+/* The next dimension with an amount above zero, by name; DIMENSIONS_MAX if none is left. */
 static uint32_t next_named(const struct dimensions *d, const struct resource_sum *s,
                            uint32_t *place)
 {
@@ -383,7 +379,7 @@ static uint32_t next_named(const struct dimensions *d, const struct resource_sum
     return DIMENSIONS_MAX;
 }
 
-/* Compares names with their '=' ("cpu=", "cpu2="), which meets the longer name's next byte. */
+/* Compares names with their '=', as in the key: "cpu=", "cpu2=". */
 static int name_compare(struct str a, struct str b)
 {
     size_t len = min_size(a.len, b.len);
@@ -403,11 +399,11 @@ int resource_sum_key_compare(const struct dimensions *d, const struct resource_s
         uint32_t x = next_named(d, a, &a_place), y = next_named(d, b, &b_place);
         char a_text[QUANTITY_TEXT_CAP], b_text[QUANTITY_TEXT_CAP];
         int order;
-        if (x == DIMENSIONS_MAX || y == DIMENSIONS_MAX) { /* one vector has ended: it is smaller */
+        if (x == DIMENSIONS_MAX || y == DIMENSIONS_MAX) { /* the vector that has ended is smaller */
             return (y == DIMENSIONS_MAX) - (x == DIMENSIONS_MAX);
         }
         if (x != y) return name_compare(d->names[x], d->names[y]);
-        /* The shorter number is followed by ',', which is smaller than every digit. */
+        /* In the key, ',' follows a number and is smaller than every digit. */
         order = str_compare(str_of(a_text, int128_text(a->milli[x], a_text)),
                             str_of(b_text, int128_text(b->milli[x], b_text)));
         if (order) return order;

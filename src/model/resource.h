@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Amounts of named resources: what a machine offers, what a Need asks for.
  *
- * Names become small numbers when they are first read, through one table per shard (struct
- * dimensions). Texts become integers of milli-units. There are two vectors:
+ * One table per shard (struct dimensions) gives each name a small index. Amounts are integers of
+ * milli-units, never negative. There are two vectors:
  *
- *   struct resources      one machine or one unit: at most 16 dimensions of int64, packed. 64-bit
- *                         milli-units reach 8 PiB of memory; larger amounts are rejected.
+ *   struct resources      one machine or one unit: at most 16 dimensions of int64, packed. 8 PiB of
+ *                         memory fit; larger amounts are rejected
  *   struct resource_sum   demand, deficits and totals: 128 bits per dimension, because 8,192
- *                         machines of 1 TiB already exceed 64 bits of milli-bytes.
+ *                         machines of 1 TiB already exceed 64 bits of milli-bytes
  *
- * resources_covers() runs hundreds of millions of times in a decision, therefore the amounts are
- * packed under a mask. Bit d of `mask` is set if dimension d is named; its amount is at index n =
- * number of mask bits below d. If the masks are equal (usual for a machine and a unit), amounts are
- * compared pairwise without look-ups; otherwise both masks are walked together. A typical vector
- * fits one cache line, and the inline functions below compile to a few instructions.
+ * Bit d of `mask` is set if dimension d is named. In a packed vector, dimension d is at index n =
+ * number of mask bits below d. Packing makes resources_covers() fast, which runs hundreds of
+ * millions of times in a decision. An absent dimension is zero.
  *
- * An absent dimension is zero everywhere. No amount is ever negative. The index of a dimension
- * depends on the order in which names were first seen, so no decision and no output may depend on
- * the index: walk dimensions->by_name where the order is visible. */
+ * An index depends on the order in which names were first seen. Therefore no decision and no output
+ * may depend on indexes: walk dimensions->by_name instead. */
 #ifndef MODEL_RESOURCE_H
 #define MODEL_RESOURCE_H
 #include "base/arena.h"
@@ -26,7 +23,7 @@
 #include "model/quantity.h"
 
 enum {
-    DIMENSIONS_MAX = 64,          /* resource names in one shard; each has one bit in a mask */
+    DIMENSIONS_MAX = 64,          /* names in one shard; each has one bit in a mask */
     RESOURCES_MAX = 16,           /* names in one received vector */
     RESOURCE_NAME_MAX = 317,      /* bytes; a qualified name of Kubernetes */
     RESOURCES_TEXT_MAX = 1 << 16, /* bytes; enough for 64 names and their amounts */
@@ -40,12 +37,11 @@ struct dimensions {
 };
 void dimensions_init(struct dimensions *d); /* allocates nothing */
 void dimensions_deinit(struct dimensions *d);
-/* Finds or adds `name` and sets *ret_index. Returns ERR_INVALID or ERR_TOO_LARGE for the name,
- * ERR_FULL above DIMENSIONS_MAX, or ERR_NOMEM. */
+/* Finds or adds `name`. ERR_FULL above DIMENSIONS_MAX; ERR_INVALID, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_index,
                           struct note *note);
 
-/* The suffix family of each dimension's printed amount, as a bit in one mask. No bit: decimal. */
+/* The suffix family of each dimension's amount. No bit: decimal. */
 struct resource_formats {
     uint64_t binary, exponent;
 };
@@ -53,12 +49,12 @@ struct resource_formats {
 /* --- one machine, one unit --- */
 
 struct resources { /* all zeros mean empty */
-    uint64_t mask; /* named dimensions, including those with an amount of zero */
+    uint64_t mask; /* named dimensions, also those with an amount of zero */
     struct resource_formats formats;
     int64_t milli[RESOURCES_MAX]; /* packed by ascending dimension; >= 0 */
 };
 
-/* Counts the bits of a mask. Written in C, because without -mpopcnt the builtin is a call. */
+/* Written in C, because without -mpopcnt the builtin is a call. */
 static inline uint32_t resource_bits(uint64_t mask)
 {
     mask -= mask >> 1 & 0x5555555555555555;
@@ -72,8 +68,8 @@ static inline int64_t resources_get(const struct resources *r, uint32_t dimensio
 
     return r->mask & bit ? r->milli[resource_bits(r->mask & (bit - 1))] : 0;
 }
-/* Returns true if `have` is at least `want` in every dimension that `want` names. Walks both
- * vectors together, so that no index has to be computed. */
+/* True if `have` is at least `want` in every dimension of `want`. Both vectors are walked together,
+ * so that no index must be computed. */
 static inline bool resources_covers(const struct resources *have, const struct resources *want)
 {
     const int64_t *there = have->milli, *asked = want->milli;
@@ -90,26 +86,27 @@ static inline bool resources_covers(const struct resources *have, const struct r
     }
     return true;
 }
-/* Compares amounts only. Ignores formats and dimensions named with zero. */
+/* Ignores formats. An absent dimension equals zero. */
 bool resources_equal(const struct resources *a, const struct resources *b);
-/* Sets one dimension; `milli` must be >= 0. ERR_FULL above RESOURCES_MAX. */
+/* Sets one dimension; `milli` >= 0. ERR_FULL above RESOURCES_MAX. */
 enum err resources_set(struct resources *r, uint32_t dimension, int64_t milli,
                        enum quantity_format format);
 /* Sets *a to the maximum of *a and *b in each dimension. ERR_FULL leaves *a unchanged. */
 enum err resources_max(struct resources *a, const struct resources *b);
-/* Reads names and quantities from the wire. Errors have the form "<field>[name]: why": a bad name
- * or quantity (ERR_INVALID, ERR_PARSE), a negative quantity or a repeated name (ERR_INVALID), more
- * than int64 milli-units or RESOURCES_MAX names (ERR_TOO_LARGE), a new name when the table is full
- * (ERR_FULL), ERR_NOMEM. After an error the table may contain new names; nothing else changed. */
+/* Reads names and quantities from the wire. The note of an error is "<field>[name]: why".
+ * ERR_INVALID: bad name or quantity, negative quantity, repeated name. ERR_PARSE: bad quantity.
+ * ERR_TOO_LARGE: more than int64 milli-units or RESOURCES_MAX names.
+ * ERR_FULL: a new name when the table is full. ERR_NOMEM.
+ * After an error the table may contain new names. */
 enum err resources_parse(struct dimensions *d, const char *field, const struct label *pairs,
                          size_t count, struct resources *ret_resources, struct note *note);
 
 /* --- demand, deficits, totals --- */
 
-struct resource_sum { /* only dimensions in `mask` are valid; resource_sum_clear() empties it */
+struct resource_sum { /* only dimensions in `mask` are valid */
     uint64_t mask;
     struct resource_formats formats;
-    int128 milli[DIMENSIONS_MAX]; /* indexed by dimension, not packed; >= 0 */
+    int128 milli[DIMENSIONS_MAX]; /* by dimension, not packed; >= 0 */
 };
 
 static inline void resource_sum_clear(struct resource_sum *s)
@@ -121,40 +118,40 @@ static inline int128 resource_sum_get(const struct resource_sum *s, uint32_t dim
 {
     return s->mask >> dimension & 1 ? s->milli[dimension] : 0;
 }
-/* Copies only the named dimensions, which is less than the whole struct. */
+/* Cheaper than copying the struct: copies only named dimensions. */
 void resource_sum_copy(struct resource_sum *to, const struct resource_sum *from);
-/* Sums saturate at QUANTITY_MILLI_MAX, which no fleet reaches. A dimension that is zero or absent
- * in *s takes the format of the other operand. */
+/* Sums saturate at QUANTITY_MILLI_MAX. A dimension that is zero in *s takes the format of the other
+ * operand. */
 void resource_sum_add(struct resource_sum *s, const struct resources *r);
 void resource_sum_add_sum(struct resource_sum *s, const struct resource_sum *other);
-/* Sets *s to r times n; n = 0 gives an empty sum. */
+/* Sets *s to r times n. n = 0 gives an empty sum. */
 void resource_sum_scale(struct resource_sum *s, const struct resources *r, uint64_t n);
 void resource_sum_scale_sum(struct resource_sum *s, const struct resource_sum *of, uint64_t n);
 bool resource_sum_is_zero(const struct resource_sum *s);
-/* Packs a sum. Returns ERR_TOO_LARGE for an amount above 64 bits, or for too many names. */
+/* Packs a sum. ERR_TOO_LARGE: an amount above 64 bits, or too many names. */
 enum err resource_sum_narrow(const struct resource_sum *s, struct resources *ret_resources);
 /* Like resources_parse(), but accepts any quantity below 2^63 units. */
 enum err resource_sum_parse(struct dimensions *d, const char *field, const struct label *pairs,
                             size_t count, struct resource_sum *ret_sum, struct note *note);
-/* Restores a sum from amounts packed by ascending dimension of `mask`. */
+/* `packed` has amounts by ascending dimension of `mask`. */
 void resource_sum_unpack(struct resource_sum *s, uint64_t mask, struct resource_formats formats,
                          const int128 *packed);
 
 /* --- text --- */
 
-/* Calls `each` for every named dimension in bytewise order of the names, with its canonical
- * quantity. Used to write a vector to the wire. Stops at the first error and returns it. */
+/* Calls `each` for every named dimension, in the order of names, with its canonical quantity.
+ * Returns the first error. */
 typedef enum err resource_each(void *context, struct str name, struct str quantity);
 enum err resource_sum_each(const struct dimensions *d, const struct resource_sum *s,
                            resource_each *each, void *context);
-/* Appends "cpu=16,memory=128Gi", for people; "" if empty. ERR_FULL, ERR_NOMEM from `out`. */
+/* Appends "cpu=16,memory=128Gi", for people. ERR_FULL, ERR_NOMEM. */
 enum err resource_sum_text(const struct dimensions *d, const struct resource_sum *s,
                            struct buf *out);
-/* Appends "cpu=16000,memory=137438953472000" in milli-units, without zeroes. Equal amounts give
- * equal text, whatever their format. Used as a key and for sorting. */
+/* Appends "cpu=16000,memory=137438953472000" in milli-units, without zeroes, as a key and for
+ * sorting. Equal amounts give equal text in every format. */
 enum err resource_sum_key(const struct dimensions *d, const struct resource_sum *s,
                           struct buf *out);
-/* Returns the result of str_compare() on the two keys, but allocates nothing. */
+/* Compares the texts of resource_sum_key() without writing them. */
 int resource_sum_key_compare(const struct dimensions *d, const struct resource_sum *a,
                              const struct resource_sum *b);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Base64 encoding and decoding. Decoding reserves all memory first, so an error appends nothing. */
+/* Base64 encoding and decoding. */
 #include "text/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -45,7 +45,6 @@ enum err base64_decode(struct str text, struct buf *out)
     uint32_t group = 0;
     enum err err = buf_reserve(out, text.len / 4 * 3 + 3, &room);
 
-    /* The limit is for the decoded bytes, which are fewer than reserved if there are blanks. */
     if (err == ERR_FULL) err = buf_reserve(out, out->max - out->len, &room);
     if (err) return err;
     size_t limit = out->max - out->len;

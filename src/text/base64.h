@@ -6,8 +6,7 @@
 
 /* Both functions append everything or nothing. ERR_FULL at the buffer's limit, ERR_NOMEM. */
 enum err base64_encode(struct str bytes, struct buf *out);
-/* Skips line breaks, spaces and tabs, because people wrap long values. The other characters must be
- * complete groups of the alphabet, with padding only at the end and unused bits of zero; otherwise
- * ERR_PARSE. Two texts that decode to the same bytes thus differ only in blanks. */
+/* Skips line breaks, spaces and tabs. ERR_PARSE for other characters, missing padding, and unused
+ * bits that are not zero. */
 enum err base64_decode(struct str text, struct buf *out);
 #endif

@@ -11,11 +11,8 @@ static_assert(JSON_DEPTH_MAX < JSON_PARSER_MAX_DEPTH,
 
 /* ---- jansson's memory ----
  *
- * jansson reports some failures of malloc() as an invalid token. It does not report one failure: if
- * the buffer of a token cannot grow, jansson drops a byte and continues. Therefore jansson
- * allocates through these functions, which set a flag on failure. A document is rejected if the
- * flag was set while it was read. The functions are linked statically, so tests that make the k-th
- * allocation fail cover them. */
+ * When jansson cannot grow a token's buffer, jansson drops a byte and reports no error. These
+ * functions set a flag when an allocation fails, and json_open() then rejects the document. */
 static _Thread_local bool out_of_memory;
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
@@ -44,8 +41,8 @@ static const struct json *out(const json_t *json)
 
 /* ---- reading ---- */
 
-/* Returns true if the nesting exceeds JSON_DEPTH_MAX, because jansson allows much more. Counts the
- * brackets outside of strings. If the text is not JSON, jansson rejects it later. */
+/* jansson allows much deeper nesting than JSON_DEPTH_MAX, so the brackets outside of strings are
+ * counted first. */
 static bool too_deep(struct str text, struct note *note)
 {
     size_t depth = 0, line = 1;
@@ -131,7 +128,6 @@ bool json_same(const struct json *a, const struct json *b)
 
 const struct json *json_member(const struct json *object, struct str key)
 {
-    /* jansson returns NULL if `object` is not an object */
     return out(json_object_getn(in(object), key.at, key.len));
 }
 
@@ -175,7 +171,6 @@ bool json_next(const struct json *object, void **cursor, struct str *ret_key,
 
 /* ---- typed fields ---- */
 
-/* Returns the value at `path` if its kind is in the bit set `kinds`. */
 static enum err get(const struct json *json, const char *path, uint32_t kinds, const char *wanted,
                     const struct json **ret_value, struct note *note)
 {
@@ -258,7 +253,7 @@ enum err json_get_array(const struct json *json, const char *path, const struct 
 
 /* ---- writing ---- */
 
-/* Writes a value with its children. json_open() has limited the recursion to JSON_DEPTH_MAX. */
+/* The recursion is bounded: json_open() refuses more than JSON_DEPTH_MAX levels. */
 static void write_value(struct ndjson *w, struct str key, const struct json *value)
 {
     const json_t *json = in(value);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an object by a table of fields. A list becomes an array in the arena. A field of a list has
- * two struct members, for the array's address and its number of items. */
+/* Reads an object by a table of fields. */
 #include "text/json_fields.h"
 
 #include <inttypes.h>
@@ -50,7 +49,6 @@ static enum err read_number(const struct json *value, const struct json_field *f
     return ERR_OK;
 }
 
-/* Writes a note that lists the allowed words, such as "must be In or NotIn". */
 static enum err no_such_word(const char *const *words, struct note *note)
 {
     size_t len = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scanner. `expect` is the state of the grammar: what may follow. `word` is the kind of the
- * token being read. A token is read to its end before it is interpreted. A token that is in one
- * piece of the input is interpreted in place. */
+/* The scanner is a state machine: `expect` is what the grammar allows next, and `word` is the kind
+ * of the token being read. A token that spans two pieces of the input is copied. */
 #include "text/json_scan.h"
 
 #include <string.h>
@@ -9,7 +8,6 @@
 #include "base/hex.h"
 #include "text/utf8.h"
 
-/* The grammar's states; 0 is the initial state. */
 enum expect {
     EXPECT_VALUE,
     EXPECT_ITEM_OR_END, /* follows [ */
@@ -47,7 +45,7 @@ static enum err wrong(const struct json_scan *scan, enum err err, const char *wh
 }
 
 /* -- texts -- */
-/* Returns the value of the four hexadecimal digits at `at`, or -1 for other characters. */
+/* -1 unless there are four hexadecimal digits. */
 static int32_t hex_unit(struct str raw, size_t at)
 {
     int32_t unit = 0;
@@ -61,7 +59,7 @@ static int32_t hex_unit(struct str raw, size_t at)
     return unit;
 }
 
-/* Reads \uXXXX at raw[*at], or a pair of surrogates as one character. Returns false on errors. */
+/* Reads \uXXXX, or two of them that are a surrogate pair. Returns false for invalid escapes. */
 static bool unescape_unit(struct str raw, size_t *at, uint32_t *ret_scalar)
 {
     int32_t unit = hex_unit(raw, *at + 2), low = -1;
@@ -79,7 +77,7 @@ static bool unescape_unit(struct str raw, size_t *at, uint32_t *ret_scalar)
     return true;
 }
 
-/* Decodes the escape sequence at raw[*at] into `out`. Returns the bytes written, 0 if invalid. */
+/* Returns the number of bytes written, or 0 for an invalid escape. */
 static size_t unescape(struct str raw, size_t *at, char out[UTF8_LEN_MAX])
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -97,7 +95,6 @@ static size_t unescape(struct str raw, size_t *at, char out[UTF8_LEN_MAX])
     return 1;
 }
 
-/* Unescapes `raw`, the text between the quotes, into the scanner's memory. */
 static enum err text_rewrite(struct json_scan *scan, struct str raw, struct str *ret_text,
                              struct note *note)
 {
@@ -129,7 +126,6 @@ static enum err text_rewrite(struct json_scan *scan, struct str raw, struct str 
     return err;
 }
 
-/* Finds how far the text extends in `bytes`. If *ret_end, the closing quote is at *ret_len. */
 static enum err text_run(struct json_scan *scan, struct str bytes, size_t *ret_len, bool *ret_end,
                          struct note *note)
 {
@@ -255,7 +251,6 @@ static void take(struct json_scan *scan, struct str *bytes, size_t len)
     scan->offset += len;
 }
 
-/* Continues the current token. Returns TOKEN_NEED if the token continues in the next piece. */
 static enum err word_go_on(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                            struct str *ret_text, struct note *note)
 {
@@ -291,7 +286,7 @@ static void word_begin(struct json_scan *scan, enum word word, struct str *bytes
     take(scan, bytes, skip);
 }
 
-/* Starts a value at bytes->at[0]. TOKEN_NEED: a token was started, and the caller must read it. */
+/* TOKEN_NEED: a token was started, and the caller must read it. */
 static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                             struct note *note)
 {
@@ -316,7 +311,6 @@ static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json
     return ERR_OK;
 }
 
-/* Returns true if the bracket may close the innermost open object or array. */
 static bool level_may_close(const struct json_scan *scan, char c)
 {
     return (scan->expect == EXPECT_ITEM_OR_END || scan->expect == EXPECT_KEY_OR_END ||
@@ -324,7 +318,6 @@ static bool level_may_close(const struct json_scan *scan, char c)
            c == (json_scan_in_array(scan) ? ']' : '}');
 }
 
-/* Processes one byte that is neither a blank nor inside a token. TOKEN_NEED: no token yet. */
 static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
                                enum json_token *ret_token, struct note *note)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes JSON lines. Each field is measured first. Its comma, indent, key and value are then
- * written into memory that is reserved once. The first failure is kept until ndjson_end(). */
+/* Writes JSON lines. A field is measured first and then written into memory that is reserved once.
+ * ndjson_end() returns the first failure. */
 #include "text/ndjson.h"
 
 #include <math.h>
@@ -21,9 +21,8 @@ static const char replacement[] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
 
 enum { UNIT = 6 }; /* \uXXXX */
 
-/* Returns true if one of eight bytes may be a control character, '"', '\\' or not ASCII. If a byte
- * b is less than n, the top bit of b - n is set (unless b itself has the top bit). A borrow from a
- * lower byte can only mark clean bytes as suspect. Suspect bytes are then read one by one. */
+/* True if one of eight bytes may be a control character, '"', '\\' or not ASCII. May also be true
+ * for clean bytes. */
 static bool word_is_suspect(const char *at)
 {
     const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
@@ -35,7 +34,6 @@ static bool word_is_suspect(const char *at)
     return ((word | (word - ones * 0x20) | (quotes - ones) | (slashes - ones)) & tops) != 0;
 }
 
-/* Returns how many bytes at the beginning of `s` need no escape. */
 static size_t plain_span(struct str s)
 {
     size_t i = 0;
@@ -45,7 +43,7 @@ static size_t plain_span(struct str s)
     return i;
 }
 
-/* Writes the escape sequence for the first character of `s` and returns the sequence's length. */
+/* Writes the escape sequence for the first character of `s`. */
 static size_t escape_next(struct str s, char out[UNIT], size_t *ret_step)
 {
     static const char bytes[] = "\b\t\n\f\r\"\\", names[] = "btnfr\"\\", hex[] = "0123456789abcdef";
@@ -71,8 +69,7 @@ static size_t escape_next(struct str s, char out[UNIT], size_t *ret_step)
     return UNIT;
 }
 
-/* Writes the escaped text to `at`, unless `at` is NULL. Returns its exact length, so that a line
- * that just fits into the buffer is accepted. */
+/* Returns the exact length of the escaped text. If `at` is NULL, nothing is written. */
 static size_t put_escaped(char *at, struct str s)
 {
     size_t size = 0;
@@ -122,8 +119,8 @@ static char *put_indent(const struct ndjson *w, char *at)
     return at + (size_t)w->depth * INDENT;
 }
 
-/* Reserves memory for a field: comma, line break and indent, key, and `size` bytes for the value.
- * Writes everything before the value. Returns where to write the value, or NULL after a failure. */
+/* Writes comma, line break, indent and key. Returns where the value's `size` bytes go, or NULL
+ * after a failure. */
 static char *begin_field(struct ndjson *w, struct str key, size_t size)
 {
     size_t before = w->comma ? 1 : 0;
@@ -152,7 +149,6 @@ static char *begin_field(struct ndjson *w, struct str key, size_t size)
     return at;
 }
 
-/* Adds the bytes written since begin_field() to the buffer. */
 static void end_field(struct ndjson *w, const char *at)
 {
     buf_commit(w->out, (size_t)(at - (w->out->data + w->out->len)));
@@ -182,7 +178,7 @@ static void close_level(struct ndjson *w, bool array)
     char *at;
 
     if (w->err) return;
-    assert(w->depth > 0 && ndjson_in_array(w) == array); /* the innermost level is closed first */
+    assert(w->depth > 0 && ndjson_in_array(w) == array); /* levels are closed innermost first */
     w->depth--;
     w->err = buf_reserve(w->out, 1 + indent_size(w), &at);
     if (w->err) return;
@@ -207,7 +203,7 @@ void ndjson_begin(struct ndjson *w, struct buf *out, enum ndjson_style style)
 enum err ndjson_end(struct ndjson *w)
 {
     if (!w->err) {
-        assert(w->depth == (w->root_object ? 1 : 0)); /* every level that was opened is closed */
+        assert(w->depth == (w->root_object ? 1 : 0)); /* every opened level is closed */
         if (w->root_object) close_level(w, false);
         assert(w->err || w->comma); /* a single value was written */
     }
@@ -255,7 +251,7 @@ void ndjson_hex(struct ndjson *w, struct str key, uint64_t value)
 void ndjson_i64(struct ndjson *w, struct str key, int64_t value)
 {
     char digits[1 + U64_DIGITS] = "-";
-    /* Negates an unsigned number, because -INT64_MIN does not fit into int64_t. */
+    /* -INT64_MIN does not fit into int64_t. */
     char *end =
         value < 0 ? put_u64(digits + 1, -(uint64_t)value) : put_u64(digits, (uint64_t)value);
     put_field(w, key, (struct str){digits, (size_t)(end - digits)});

@@ -4,7 +4,7 @@
 #define TEXT_PERCENT_H
 #include "base/buf.h"
 
-/* Appends `text`. Bytes other than letters, digits, - . _ ~ and the bytes of `also` become %XX.
- * After an error, a part of the text may have been appended. */
+/* Appends `text`. Bytes become %XX, except letters, digits, - . _ ~ and the bytes of `also`. After
+ * an error, a part may have been appended. */
 enum err percent_encode(struct str text, struct str also, struct buf *into);
 #endif

@@ -9,14 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If n and 10^k are exact doubles, n / 10^k is correctly rounded: it is the double that strtod()
- * returns for the digits of n with a point before the last k. So a number x = n / 10^k is printed as
- * these digits, ten times faster than with printf(). Most logged numbers are such numbers. */
-/* powers of ten; the index is the number of decimal places - 1 */
+/* If n and 10^k are exact doubles, n / 10^k is correctly rounded. Such numbers are printed as the
+ * digits of n, ten times faster than with printf(). */
+/* index: number of decimal places - 1 */
 static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
 #define EXACT_MAX 9007199254740992.0 /* 2^53 */
 
-/* The C locale is built into libc: newlocale() allocates nothing and needs no freelocale(). */
+/* The C locale is part of libc: newlocale() allocates nothing and needs no freelocale(). */
 static locale_t c_locale(void)
 {
     return newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -68,7 +67,7 @@ size_t real_print(double value, char text[REAL_TEXT_CAP])
         if (strtod(tried, NULL) == value) break;
     }
     uselocale(before);
-    if (strspn(tried, "-0123456789") == len) { /* true for an integer above 2^53 */
+    if (strspn(tried, "-0123456789") == len) { /* an integer above 2^53 */
         tried[len++] = '.';
         tried[len++] = '0';
     }

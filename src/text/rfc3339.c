@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calendar for all timestamps that are read or written.
  *
- * Its years begin on the first of March, so that the leap day is the last day of a year. All other
- * months then have a fixed length: 31 30 31 30 31 | 31 30 31 30 31 | 31 and February. Five months
- * have 153 days; 400 years have 146097 days. Days are counted from 0000-03-01. */
+ * Years begin on the first of March, so that the leap day is a year's last day. Then five months
+ * always have 153 days, and 400 years have 146097. Days are counted from 0000-03-01. */
 #include "text/rfc3339.h"
 
 enum {
@@ -16,10 +15,10 @@ enum {
 
 static int64_t days_of(const struct rfc3339_fields *f)
 {
-    bool early = f->month <= 2; /* January and February belong to the year that began last March */
+    bool early = f->month <= 2; /* these months belong to the year that began last March */
     int64_t year = f->year - early, month = f->month + (early ? 9 : -3);
 
-    assert(f->year > 0); /* otherwise the calendar year could be -1 */
+    assert(f->year > 0);
     return 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + f->day - 1;
 }
 
@@ -162,7 +161,7 @@ static char *put_digits(char *at, uint64_t value, int digits, char after)
     return at + digits + 1;
 }
 
-/* Writes the digits directly, because snprintf() would cost more than the rest of a log line. */
+/* snprintf() would cost more than all other work for a log line. */
 void rfc3339_text(int64_t unix_s, uint32_t nanos, unsigned digits, char text[RFC3339_CAP])
 {
     struct rfc3339_fields f;
@@ -191,7 +190,6 @@ void rfc3339_text(int64_t unix_s, uint32_t nanos, unsigned digits, char text[RFC
 
 void wall_text(wall_time time, char text[RFC3339_CAP])
 {
-    /* The cast is safe: 64 bits of milliseconds give fewer seconds than 63 bits can hold. */
     rfc3339_text((int64_t)(time.ms / MS_PER_SECOND),
                  (uint32_t)(time.ms % MS_PER_SECOND * NS_PER_MS), 3, text);
 }

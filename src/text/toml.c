@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opened TOML documents: opening, closing, look-up, walks and typed getters. Documents are
- * read-only after toml_open(), so any thread may read them. */
+/* Open TOML documents: look-up, walks and typed getters. Any thread may read a document, because a
+ * document never changes. */
 #include "text/toml.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ void toml_close(struct toml *document)
     struct arena arena;
 
     if (!document) return;
-    arena = document->arena; /* a copy, because `document` is itself in the arena */
+    arena = document->arena; /* a copy, because the arena contains `document` */
     arena_deinit(&arena);
 }
 
@@ -217,7 +217,6 @@ enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *re
     return ERR_OK;
 }
 
-/* Returns the value at `path` for the getters below, or NULL with a note if there is none. */
 static const struct toml_value *required(const struct toml_value *table, const char *path,
                                          struct note *note)
 {

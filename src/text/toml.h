@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads TOML 1.0 into a tree that keeps the position of every value.
+/* Reads TOML 1.0 into a tree that keeps the position of every value, for errors of configuration.
  *
- * The reader knows the language, not the meaning of keys. Every value has its line and column, so
- * that a configuration error can refer to the file. Lines and columns start at 1. A column counts
- * code points. A tab counts as one, and a byte order mark at the start is not counted. A line break
- * in a multi-line string is always "\n" in the value, whatever the file contains.
+ * Lines and columns start at 1. A column counts code points: a tab is one, a byte order mark is
+ * none. A line break in a multi-line string is always "\n" in the value.
  *
- * A document owns all its memory, one bounded arena. Values and strings belong to the document and
- * are valid until toml_close(). The input may be freed after toml_open(). Strings are UTF-8 and may
- * contain NUL (written \u0000). */
+ * Values and strings are valid until toml_close(). The input may be freed after toml_open().
+ * Strings may contain NUL (written \u0000). */
 #ifndef TEXT_TOML_H
 #define TEXT_TOML_H
 #include "base/note.h"
@@ -16,14 +13,14 @@
 #include "text/rfc3339.h"
 
 enum {
-    /* The most nested levels of values, in any notation (brackets, braces, dotted keys, headers).
-     * The limit makes recursive walks over the tree safe. More levels are ERR_TOO_LARGE. */
+    /* Levels of nested values in any notation (brackets, dotted keys, headers). Recursive walks
+     * rely on this limit. More levels are ERR_TOO_LARGE. */
     TOML_DEPTH_MAX = 128,
     TOML_PATH_CAP = 128,
 };
 
-struct toml;       /* a document; has one owner, and any thread may read it */
-struct toml_value; /* a value of a document; the root is a table */
+struct toml;       /* a document with one owner; any thread may read it */
+struct toml_value; /* a value; the root is a table */
 
 struct toml_position {
     uint32_t line, column;
@@ -43,23 +40,22 @@ enum toml_type {
     TOML_TYPE_COUNT
 };
 
-/* Reads a whole document. `memory_max` limits the input and, separately, the memory of the
- * document: about 120 bytes per value plus the text. ERR_PARSE: not TOML, or a number that does not
- * fit into 64 bits or a double. ERR_TOO_LARGE: above memory_max or TOML_DEPTH_MAX. ERR_NOMEM.
- * `where` and `note` may be NULL. Otherwise they describe an error: "line 3, column 7: key 'a' is
- * defined twice (first at line 1)". */
+/* Reads a whole document. `memory_max` limits the input and, separately, the document's memory:
+ * about 120 bytes per value plus the text. `where` and `note` may be NULL.
+ * ERR_PARSE: not TOML, or a number that does not fit. ERR_TOO_LARGE: above memory_max or
+ * TOML_DEPTH_MAX. ERR_NOMEM. */
 enum err toml_open(struct str input, size_t memory_max, struct toml **ret_document,
                    struct toml_position *where, struct note *note);
-void toml_close(struct toml *document); /* NULL is fine */
+void toml_close(struct toml *document); /* NULL is allowed */
 const struct toml_value *toml_root(const struct toml *document);
 
-/* Returns the value under a key, or NULL if the key is missing or `table` is not a table. */
+/* NULL if the key is absent, or `table` is no table. */
 const struct toml_value *toml_get(const struct toml_value *table, struct str key);
-/* Returns the value under a path of plain keys, such as "server.tls.cert", or NULL. */
+/* Finds a path of plain keys, such as "server.tls.cert"; NULL if absent. */
 const struct toml_value *toml_find(const struct toml_value *table, const char *path);
 
-/* Walk a table or an array in file order. A key's place is its first appearance in the file. Return
- * NULL at the end, and for values without children. */
+/* Walk a table or an array in file order. Return NULL at the end, and for values without
+ * children. */
 const struct toml_value *toml_first(const struct toml_value *container);
 const struct toml_value *toml_next(const struct toml_value *value);
 size_t toml_count(const struct toml_value *container);
@@ -69,21 +65,20 @@ const char *toml_type_article_name(enum toml_type type); /* for example "an inte
 struct str toml_key(const struct toml_value *value);     /* empty for the root and in an array */
 struct toml_position toml_position(const struct toml_value *value); /* where the value starts */
 struct toml_position toml_key_position(
-    const struct toml_value *value); /* position of the key; without a key, of the value */
-/* Writes the path from the root, such as "servers[1].tls.cert". A path that does not fit is
- * truncated and ends in "...". */
+    const struct toml_value *value); /* without a key, the position of the value */
+/* Writes the path from the root, such as "servers[1].tls.cert". A path that is too long ends in
+ * "...". */
 void toml_path(const struct toml_value *value, char path[TOML_PATH_CAP]);
 
-/* Return the value if it has this type. For another type, ERR_INVALID with the position in the
- * note: "line 4, column 8: 'server.port' must be an integer, not a string". Types are not
- * converted, except that toml_double() accepts an integer (exact up to 2^53). */
+/* Return the value if it has this type. ERR_INVALID for another type, with a note: "line 4, column
+ * 8: 'server.port' must be an integer, not a string". toml_double() also accepts an integer. */
 enum err toml_string(const struct toml_value *value, struct str *ret_text, struct note *note);
 enum err toml_i64(const struct toml_value *value, int64_t *ret_number, struct note *note);
 enum err toml_double(const struct toml_value *value, double *ret_number, struct note *note);
 enum err toml_bool(const struct toml_value *value, bool *ret_truth, struct note *note);
 enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *ret_time,
                        struct note *note);
-/* Return the value at a path in a table. ERR_NOT_FOUND with the note "'server.port' is missing". */
+/* ERR_NOT_FOUND has the note "'server.port' is missing". */
 enum err toml_find_string(const struct toml_value *table, const char *path, struct str *ret_text,
                           struct note *note);
 enum err toml_find_i64(const struct toml_value *table, const char *path, int64_t *ret_number,

@@ -10,7 +10,7 @@
 
 enum {
     BUCKETS_FIRST = 64,
-    ARENA_SLACK = 64, /* overhead of a block in bytes, to choose ERR_TOO_LARGE or ERR_NOMEM */
+    ARENA_SLACK = 64, /* bytes of a block's overhead */
 };
 
 struct toml_position toml_here(struct toml_parser *p)
@@ -72,7 +72,6 @@ enum err toml_alloc(struct toml_parser *p, size_t size, void **ret_memory)
 
 static size_t bucket_of(const struct toml *document, const struct toml_value *table, struct str key)
 {
-    /* The hash depends on the table's address, so equal keys of two tables differ in hash. */
     return (size_t)str_hash(key, (uint64_t)(uintptr_t)table) & (document->bucket_count - 1);
 }
 
@@ -87,7 +86,7 @@ struct toml_value *toml_lookup(const struct toml_value *table, struct str key)
     return NULL;
 }
 
-/* Doubles the index. The old index stays in the arena, unused, until the document is closed. */
+/* The old index stays in the arena until toml_close(). */
 static enum err index_grow(struct toml_parser *p)
 {
     struct toml *document = p->document;
@@ -165,7 +164,6 @@ enum err toml_add(struct toml_parser *p, struct toml_value *parent, const struct
     return ERR_OK;
 }
 
-/* Computes the position of a byte, for toml_check_text(), which runs before lines are counted. */
 static struct toml_position position_of(const struct toml_parser *p, const char *at)
 {
     struct toml_position position = {1, 1};
@@ -180,7 +178,7 @@ static struct toml_position position_of(const struct toml_parser *p, const char 
     return position;
 }
 
-/* Checks the rules that apply everywhere in the input, even in strings and comments. */
+/* Checks the rules that also apply inside strings and comments. */
 enum err toml_check_text(struct toml_parser *p)
 {
     for (const char *c = p->at; c < p->end;) {

@@ -2,8 +2,8 @@
 /* TOML dates and times, read by the functions of rfc3339.h. */
 #include "text/toml_impl.h"
 
-/* TOML allows RFC 3339 timestamps and parts of them: a date, a time, and a date with a time, with
- * or without an offset. Seconds are required; 60 is accepted for leap seconds. */
+/* TOML allows RFC 3339 timestamps, timestamps without an offset, dates, and times. Seconds may be
+ * 60. */
 
 bool toml_looks_like_date(struct str token)
 {

@@ -8,14 +8,14 @@
  *     toml_number.c    integers and floats
  *     toml_datetime.c  dates and times
  *
- * toml_check_text() runs before the parser. It ensures that the input is UTF-8 without control
- * characters, except tab, line feed, and carriage return before a line feed. */
+ * toml_check_text() runs before the parser and ensures that the input is UTF-8 without control
+ * characters, except tab, line feed, and a carriage return before a line feed. */
 #ifndef TEXT_TOML_IMPL_H
 #define TEXT_TOML_IMPL_H
 #include "base/arena.h"
 #include "text/toml.h"
 
-/* How a table or an array was defined. The form determines what may add to the table or array:
+/* How a table or an array was written decides which later lines may add to the table or array:
  *
  *     form       written as                 [header]  [sub.header]  dotted key  [[header]]
  *     IMPLICIT   the "a" of [a.b]           once      yes           no          no
@@ -24,19 +24,19 @@
  *     INLINE     { }, or [ ]                no        no            no          no
  *     ELEMENTS   the array of [[a]]         no        yes (2)       no          yes
  *
- *     (1) only its own section can reach it: another path leads through a HEADER or IMPLICIT table
- *     (2) in its last table */
+ *     (1) only within the same section
+ *     (2) adds to the last table of the array */
 enum toml_form { TOML_IMPLICIT, TOML_HEADER, TOML_DOTTED, TOML_INLINE, TOML_ELEMENTS };
 
 struct toml_value {
     uint8_t type; /* a value of enum toml_type */
     uint8_t form; /* a value of enum toml_form, for a table or an array */
     uint16_t depth;
-    struct toml_position at, key_at; /* if key_at.line is 0, there is no key */
+    struct toml_position at, key_at; /* key_at.line 0: no key */
     struct str key;
     struct toml_value *parent; /* NULL for the root */
     struct toml_value *next;   /* next child of the same parent, in file order */
-    struct toml_value *chain;  /* next value in the same hash bucket of the index */
+    struct toml_value *chain;  /* next value in the same bucket of the index */
     union {
         struct str string;
         int64_t integer;
@@ -47,14 +47,13 @@ struct toml_value {
             struct toml_value *first, *last;
             size_t count;
             struct toml *document;
-        } children; /* for a table or an array */
+        } children;
     };
 };
 
-/* One hash index serves all tables of a document. It finds a key by (table, key). The index is used
- * for look-ups only and never walked, so its order does not matter. */
+/* One hash index serves all tables of a document. Its key is the pair (table, key). */
 struct toml {
-    struct arena arena; /* also contains this toml struct itself */
+    struct arena arena; /* also contains this struct */
     struct toml_value *root;
     struct toml_value **buckets;
     size_t bucket_count; /* a power of two */
@@ -65,7 +64,8 @@ struct toml_parser {
     struct toml *document;
     const char *at, *end;
     uint32_t line;
-    /* Columns are counted from `mark`, so that a very long line is read in linear time. */
+    /* Start of the column count, because counting from the line's start would take quadratic
+     * time. */
     const char *mark;
     uint32_t mark_column;
     struct toml_position *where;
@@ -79,14 +79,13 @@ struct toml_position toml_here(struct toml_parser *p);
 enum err toml_fail(struct toml_parser *p, struct toml_position at, enum err err, const char *format,
                    ...) __attribute__((format(printf, 4, 5)));
 enum { TOML_QUOTE_CAP = 64 };
-/* Text from the input for a message: truncated, with control characters replaced. */
 struct toml_quote {
     char text[TOML_QUOTE_CAP];
 };
 struct toml_quote toml_quote(struct str text);
 enum err toml_alloc(struct toml_parser *p, size_t size, void **ret_memory);
-/* Options of toml_add(), which appends a new value to `parent`. The caller has checked that no
- * value has the key. If the parent is an array, the key is NULL. */
+/* Options of toml_add(), which appends a new value to `parent`. `key` must be new, and is NULL in
+ * an array. */
 struct toml_new {
     enum toml_type type;
     enum toml_form form;
@@ -96,7 +95,7 @@ enum err toml_add(struct toml_parser *p, struct toml_value *parent, const struct
                   struct toml_new options, struct toml_value **ret_value);
 enum err toml_check_text(struct toml_parser *p);
 
-/* Returns the next byte of the input, or '\0' at its end, because the input contains no NUL. */
+/* Returns '\0' at the end of the input, which contains no NUL. */
 static inline char toml_peek(const struct toml_parser *p)
 {
     if (p->at == p->end) return '\0';
@@ -106,14 +105,12 @@ static inline bool toml_looking_at(const struct toml_parser *p, struct str text)
 {
     return str_starts((struct str){p->at, (size_t)(p->end - p->at)}, text);
 }
-/* Returns the length of the line break at the current position, or 0 if there is none.
- * toml_check_text() has ensured that a line feed follows each carriage return. */
+/* toml_check_text() has ensured that a line feed follows each carriage return. */
 static inline size_t toml_line_break(const struct toml_parser *p)
 {
     char c = toml_peek(p);
     return c == '\n' ? 1 : c == '\r' ? 2 : 0;
 }
-/* Skips the line break at the current position. */
 static inline void toml_next_line(struct toml_parser *p)
 {
     p->at += toml_line_break(p);
@@ -122,15 +119,15 @@ static inline void toml_next_line(struct toml_parser *p)
     p->mark_column = 1;
 }
 
-/* Parsers of single values. Each starts at a value's first byte and stops after its last byte. */
+/* Each parser starts at a value's first byte and stops behind its last byte. */
 enum err toml_parse_string(struct toml_parser *p, bool is_key, struct str *ret_text);
-/* `token` is the text of the whole value: letters, digits and signs. */
+/* `token` is the whole value. */
 enum err toml_parse_number(struct toml_parser *p, struct str token, struct toml_position at,
                            struct toml_value *value);
 enum err toml_parse_datetime(struct toml_parser *p, struct str token, struct toml_position at,
                              struct toml_value *value);
 bool toml_looks_like_datetime(struct str token);
-bool toml_looks_like_date(struct str token); /* true for a date; a time may follow the token */
+bool toml_looks_like_date(struct str token); /* a time may follow the token */
 
 enum err toml_parse_document(struct toml_parser *p);
 #endif

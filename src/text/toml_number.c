@@ -6,7 +6,7 @@
 
 #include "text/real.h"
 
-/* Longer floats are copied into the arena instead of the stack. */
+/* bytes; longer floats are copied into the arena */
 enum { FLOAT_SHORT_CAP = 64 };
 
 static bool toml_number_is_digit(char c, int base)
@@ -15,8 +15,7 @@ static bool toml_number_is_digit(char c, int base)
     return c >= '0' && c < '0' + (base < 10 ? base : 10);
 }
 
-/* Returns the length of the digits at the beginning of `s`. Single underscores between digits
- * count, too. Returns 0 if `s` does not start with a digit. */
+/* Returns the length of the digits at the start of `s`. Single underscores between digits count. */
 static size_t digits_span(struct str s, int base)
 {
     size_t len = 0;
@@ -34,7 +33,7 @@ static enum err refuse(struct toml_parser *p, struct toml_position at, struct st
     return toml_fail(p, at, ERR_PARSE, "'%s' is not a number%s", toml_quote(token).text, why);
 }
 
-/* Computes an integer. Negative numbers are computed by subtraction, so that INT64_MIN fits. */
+/* Negative numbers are computed by subtraction, because -INT64_MIN does not fit. */
 static enum err sum_digits(struct toml_parser *p, struct str token, struct toml_position at,
                            struct str digits, int base, bool negative, int64_t *ret_number)
 {
@@ -74,7 +73,6 @@ static enum err parse_based(struct toml_parser *p, struct str token, struct toml
     return sum_digits(p, token, at, digits, base, false, &value->integer);
 }
 
-/* Removes the underscores and converts the float. */
 static enum err convert_float(struct toml_parser *p, struct str token, struct toml_position at,
                               struct toml_value *value)
 {
@@ -95,7 +93,7 @@ static enum err convert_float(struct toml_parser *p, struct str token, struct to
     err = real_read(text, &value->real);
     if (err == ERR_TOO_LARGE)
         return toml_fail(p, at, ERR_PARSE, "float %s is too large", toml_quote(token).text);
-    assert(!err); /* the checks above are stricter than strtod() */
+    assert(!err); /* the token was checked by stricter rules than strtod()'s */
     value->type = TOML_FLOAT;
     return ERR_OK;
 }
@@ -111,7 +109,7 @@ static bool parse_special(struct str unsigned_token, bool negative, struct toml_
     return true;
 }
 
-/* Checks the text after the integer part of a float: ".digits", "e+digits", both, or nothing. */
+/* `rest` follows the integer part of a float: ".digits", "e+digits", both, or nothing. */
 static bool rest_is_float(struct str rest)
 {
     size_t len;

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* A section is the table of the last header. A line "a.b = 1" adds to the section. The rules about
- * what may add to a table are in enter_*() and define_*(); enum toml_form lists them. */
+/* The parser's section is the table of the last header: a line "a.b = 1" adds to this table. */
 
 static enum err parse_value(struct toml_parser *p, struct toml_value *parent, const struct str *key,
                             struct toml_position key_at);
@@ -21,7 +20,6 @@ static void skip_comment(struct toml_parser *p)
     while (p->at < p->end && toml_line_break(p) == 0) p->at++;
 }
 
-/* Skips blanks, comments and line breaks, which may appear between all parts of an array. */
 static void skip_lines(struct toml_parser *p)
 {
     for (;;) {
@@ -32,7 +30,7 @@ static void skip_lines(struct toml_parser *p)
     }
 }
 
-/* Names the character at the current position, for "expected x, found y". */
+/* The character at the current position, for "expected x, found y". */
 static struct toml_quote found(const struct toml_parser *p)
 {
     size_t len = 1;
@@ -79,7 +77,6 @@ static enum err parse_key(struct toml_parser *p, struct str *ret_key, struct tom
     return ERR_OK;
 }
 
-/* Skips the dot after a part of a dotted key. Returns false after the last part. */
 static bool skip_dot(struct toml_parser *p)
 {
     skip_blanks(p);
@@ -114,8 +111,7 @@ static enum err refuse_again(struct toml_parser *p, const struct toml_value *old
                      toml_quote(old->key).text, old->key_at.line);
 }
 
-/* Finds or creates the table "a" for the dotted key a.b (form DOTTED) or for the header [a.b] (form
- * IMPLICIT). A header may enter every table except INLINE tables. */
+/* Finds or creates table "a" for the dotted key a.b (DOTTED) or the header [a.b] (IMPLICIT). */
 static enum err enter_table(struct toml_parser *p, struct toml_value *table, enum toml_form form,
                             struct str key, struct toml_position at, struct toml_value **ret_child)
 {
@@ -132,7 +128,7 @@ static enum err enter_table(struct toml_parser *p, struct toml_value *table, enu
     return ERR_OK;
 }
 
-/* Defines the table of a header [a.b], after its parent "a" was entered. */
+/* Defines table "b" of a header [a.b] in table "a". */
 static enum err define_table(struct toml_parser *p, struct toml_value *table, struct str key,
                              struct toml_position at, struct toml_value **ret_section)
 {
@@ -143,12 +139,12 @@ static enum err define_table(struct toml_parser *p, struct toml_value *table, st
                         ret_section);
     if (old->type != TOML_TABLE || old->form != TOML_IMPLICIT) return refuse_again(p, old, at);
     old->form = TOML_HEADER;
-    old->at = old->key_at = at; /* users look for the table at its header */
+    old->at = old->key_at = at; /* the position of a table is its header */
     *ret_section = old;
     return ERR_OK;
 }
 
-/* Adds an element to the array of a header [[a.b]], after its parent "a" was entered. */
+/* Adds an element to array "b" of a header [[a.b]] in table "a". */
 static enum err define_element(struct toml_parser *p, struct toml_value *table, struct str key,
                                struct toml_position at, struct toml_value **ret_section)
 {
@@ -193,7 +189,6 @@ static enum err parse_header(struct toml_parser *p, struct toml_value **ret_sect
                    : define_table(p, table, key, at, ret_section);
 }
 
-/* Parses `key = value`, in a section or in an inline table. */
 static enum err parse_pair(struct toml_parser *p, struct toml_value *table)
 {
     const struct toml_value *old;
@@ -274,7 +269,6 @@ static bool is_token(char c)
     return is_bare_key(c) || c == '+' || c == '.' || c == ':';
 }
 
-/* Returns the characters of a number, a boolean or a date, which may include a time. */
 static struct str take_token(struct toml_parser *p)
 {
     struct str token = {p->at, 0};
@@ -324,7 +318,7 @@ static enum err parse_value(struct toml_parser *p, struct toml_value *parent, co
     enum err err = toml_add(p, parent, key, options, &value);
 
     if (err) return err;
-    if (c == '[') return parse_array(p, value); /* toml_add() limits the depth of recursion */
+    if (c == '[') return parse_array(p, value);
     if (c == '{') return parse_inline_table(p, value);
     if (c == '"' || c == '\'') return toml_parse_string(p, false, &value->string);
     return parse_token(p, value);

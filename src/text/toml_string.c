@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The four kinds of TOML strings. The end of a string is found first. Its content is then unescaped
- * into memory of the size of the source text. */
+/* The four kinds of TOML strings. First the end of a string is found. Then the content is unescaped
+ * into memory of the source's length. */
 #include "text/toml_impl.h"
 
 #include <string.h>
@@ -8,10 +8,9 @@
 #include "base/hex.h"
 #include "text/utf8.h"
 
-/* One string literal: where its content is, and how to read it. */
 struct literal {
-    bool escapes;    /* the string is written with " */
-    bool multi_line; /* the string is written with three quotes */
+    bool escapes;    /* written with ", not ' */
+    bool multi_line; /* written with three quotes */
     const char *content, *content_end, *after;
 };
 
@@ -20,8 +19,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Finds the closing quotes. One or two quotes may precede the closing three of a multi-line string.
- * Of five quotes, the first two then belong to the text. */
+/* Finds the closing quotes. A multi-line string may itself end in one or two quotes. */
 static bool find_end(const struct toml_parser *p, struct literal *literal)
 {
     char quote = literal->escapes ? '"' : '\'';
@@ -29,7 +27,7 @@ static bool find_end(const struct toml_parser *p, struct literal *literal)
 
     while (c < p->end) {
         if (literal->escapes && *c == '\\' && c + 1 < p->end && c[1] != '\n') {
-            c += 2; /* an escaped quote does not close the string */
+            c += 2; /* an escaped quote closes nothing */
             continue;
         }
         if (*c == '\n' && !literal->multi_line) return false;
@@ -57,7 +55,6 @@ static enum err fail_here(struct toml_parser *p, const char *at, const char *pro
     return toml_fail(p, toml_here(p), ERR_PARSE, "%s", problem);
 }
 
-/* Reads \uXXXX and \UXXXXXXXX. *at points to the first digit, and is moved after the last digit. */
 static enum err read_code_point(struct toml_parser *p, const char **at, int digits, char **out)
 {
     const char *escape = *at - 2;
@@ -79,8 +76,7 @@ static enum err read_code_point(struct toml_parser *p, const char **at, int digi
     return ERR_OK;
 }
 
-/* Handles a backslash at the end of a line, which skips all following blanks and line breaks. *at
- * is after the backslash. Returns false if another character follows the backslash on the line. */
+/* A backslash at the end of a line skips all following blanks and line breaks. */
 static bool skip_line_end(struct toml_parser *p, const char **at, const char *content_end)
 {
     const char *c = *at;
@@ -119,7 +115,6 @@ static enum err read_escape(struct toml_parser *p, const struct literal *literal
     return ERR_OK;
 }
 
-/* Writes the string's value, which is never longer than its source text. */
 static enum err read_content(struct toml_parser *p, const struct literal *literal, char *out,
                              size_t *ret_len)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, writes, counts and truncates UTF-8 by code points. Pure. utf8_step() in base/str.h defines
- * which sequences are well formed. */
+/* Reads, writes, counts and truncates UTF-8 by code points. Pure. */
 #include "text/utf8.h"
 
 static bool continues(char byte)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds files and symbols by scanning the descriptor set each time, as reflection is rare. Pure. */
+/* Finds files and symbols by scanning the descriptor set each time: reflection is rare. Pure. */
 #include "wire/descriptors.h"
 
 #include "wire/field.h"
@@ -31,7 +31,7 @@ struct str descriptors_product(void)
     return str_of(product_descriptor_set, product_descriptor_set_len);
 }
 
-/* Returns the next field with the number `number`. A varint field has an empty payload. */
+/* A varint field has an empty payload. */
 static bool next_of(struct str message, uint32_t number, size_t *cursor, struct str *ret_payload)
 {
     struct fields fields = fields_of(str_tail(message, *cursor));
@@ -82,7 +82,6 @@ enum err descriptors_find_file(struct str set, struct str name, struct str *ret_
 
 /* -- symbols -- */
 
-/* Finds the declaration of kind `number` with the name `name` in `scope`. */
 static bool find_named(struct str scope, uint32_t number, struct str name, struct str *ret_found)
 {
     size_t cursor = 0;
@@ -92,7 +91,7 @@ static bool find_named(struct str scope, uint32_t number, struct str name, struc
     return false;
 }
 
-/* True if an enum of kind `number` in `scope` has this value (values are named beside the enum). */
+/* Protobuf puts the names of enum values into the enum's scope. */
 static bool has_value(struct str scope, uint32_t number, struct str name)
 {
     size_t cursor = 0;
@@ -135,7 +134,7 @@ static bool file_has(struct str file, struct str path)
             find_named(file, FILE_EXTENSION, name, &found) || has_value(file, FILE_ENUM, name));
 }
 
-/* Returns the part of a full name after "<package>."; false if the package differs. */
+/* `symbol` without "<package>."; false if the package differs. */
 static bool strip_package(struct str file, struct str symbol, struct str *ret_path)
 {
     struct str package = descriptors_text_of(file, FILE_PACKAGE);

@@ -32,7 +32,7 @@ struct field_head {
 };
 enum head_state { HEAD_WHOLE, HEAD_MORE, HEAD_BAD };
 
-/* Returns the varint's length: 0 if `end` cuts the varint, `most` + 1 if it is too long. */
+/* 0 if `end` cuts the varint, `most` + 1 if the varint is too long. */
 static inline uint32_t varint_len(const uint8_t *at, const uint8_t *end, uint32_t most)
 {
     for (uint32_t i = 0; i < most; i++) {
@@ -50,17 +50,16 @@ static inline uint64_t varint_value(const uint8_t *at, uint32_t len)
     return value;
 }
 
-/* Reads the head of a field. HEAD_BAD: *ret_problem has the reason. HEAD_MORE: the head continues
- * past `end`; ret_head->number is then the field's number if the tag is complete, else 0. */
+/* HEAD_MORE: the head continues past `end`; ret_head->number is 0 unless the tag is complete. */
 static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
                                         struct field_head *ret_head, const char **ret_problem)
 {
     uint32_t len, more;
     uint64_t value;
 
-    /* Fast path, for nearly every field: one byte of tag, and one byte of number or length. */
+    /* Fast path for nearly every field: one byte of tag, one byte of number or length. */
     if (end - at >= 2 && at[0] >= 8 && (at[0] | at[1]) < 0x80 && (at[0] & 5) == 0) {
-        bool is_len = (at[0] & 7) == WIRE_LEN; /* else VARINT: `& 5` admits only types 0 and 2 */
+        bool is_len = (at[0] & 7) == WIRE_LEN; /* `& 5` admits only LEN and VARINT */
         *ret_head = (struct field_head){at[0] >> 3, at[0] & 7, 2, is_len ? at[1] : 0};
         return HEAD_WHOLE;
     }
@@ -99,12 +98,12 @@ static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
 /* -- iteration over the fields of one whole message -- */
 struct fields {
     const uint8_t *at, *end;
-    const char *problem; /* reason why the message is malformed, or NULL */
+    const char *problem; /* why the message is malformed, or NULL */
 };
 struct field {
     uint32_t number, wire;
-    uint64_t value;   /* value of a field of type WIRE_VARINT */
-    struct str bytes; /* payload of a field of another type: 8, 4 or a declared number of bytes */
+    uint64_t value;   /* for WIRE_VARINT */
+    struct str bytes; /* payload of any other type: 8, 4 or a declared number of bytes */
 };
 static inline struct fields fields_of(struct str message)
 {
@@ -112,7 +111,7 @@ static inline struct fields fields_of(struct str message)
 
     return (struct fields){at, at + message.len, NULL};
 }
-/* Reads the next field. False at the end of the message, or at a malformed field (`problem`). */
+/* False at the end of the message, or at a malformed field (`problem`). */
 static inline bool fields_next(struct fields *f, struct field *ret_field)
 {
     const uint8_t *value = f->at;
@@ -120,7 +119,7 @@ static inline bool fields_next(struct fields *f, struct field *ret_field)
     enum head_state state;
 
     if (f->at == f->end || f->problem) return false;
-    /* Fast path, for nearly every field: a low number and a short text. */
+    /* Fast path for nearly every field: a low number and a short text. */
     if (f->end - f->at >= 2 && (f->at[0] & 0x87) == WIRE_LEN && f->at[0] >= 8 && f->at[1] < 0x80 &&
         f->at[1] <= f->end - f->at - 2) {
         *ret_field =

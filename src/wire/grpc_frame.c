@@ -21,7 +21,7 @@ void grpc_reader_init(struct grpc_reader *r, size_t message_max)
     *r = (struct grpc_reader){.message_max = message_max};
 }
 
-/* Checks a head. A refused head stays refused, because its bytes are kept and checked again. */
+/* The bytes of a refused head are kept and checked again by every later call. */
 static enum err judge_head(struct grpc_reader *r)
 {
     uint32_t length = 0;
@@ -34,7 +34,7 @@ static enum err judge_head(struct grpc_reader *r)
     return ERR_OK;
 }
 
-/* Reads bytes of a head. Returns true when the head is complete; judge_head() then checks it. */
+/* Returns true when the head is complete. */
 static bool grpc_frame_take_head(struct grpc_reader *r, struct str *bytes)
 {
     size_t n = min_size(GRPC_FRAME_BYTES - r->head_len, bytes->len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inflates a request. The size limit is enforced while the result grows, not afterwards. */
+/* Inflates a request. The size limit is enforced while the result grows. */
 #include <stdlib.h>
-#define ZLIB_CONST /* makes zlib's input pointer const; zlib does not write to the input */
+#define ZLIB_CONST /* zlib's input pointer is const */
 #include <zlib.h>
 
 #include "wire/grpc.h"
@@ -22,7 +22,8 @@ static void zip_free(void *, void *memory)
     free(memory);
 }
 
-/* Reserves room for output in growing steps, and at the limit one byte that must stay unused. */
+/* At the limit, the output is one spare byte: if zlib writes this byte, the message is too
+ * large. */
 static enum err next_room(struct buf *into, size_t done, size_t max, char *spare, z_stream *zip)
 {
     size_t step = min_size(min_size(max_size(done, STEP_FIRST), STEP_MOST), max - done);
@@ -40,7 +41,7 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
 {
     size_t done = 0;
 
-    for (;;) { /* the loop ends, because each round consumes input, fills output or stops */
+    for (;;) { /* ends: each round consumes input, fills output or stops */
         char spare;
         enum err err = next_room(into, done, max, &spare, zip);
         uInt before = zip->avail_out;
@@ -56,9 +57,9 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
         if (code == Z_MEM_ERROR) return ERR_NOMEM;
         if (code == Z_STREAM_END) {
             if (zip->avail_in == 0) return ERR_OK;
-            if (inflateReset(zip) != Z_OK) return ERR_PARSE; /* the input has another gzip member */
+            if (inflateReset(zip) != Z_OK) return ERR_PARSE; /* another gzip member follows */
         } else if (code != Z_OK) {
-            return ERR_PARSE; /* the data is damaged, or (Z_BUF_ERROR) truncated */
+            return ERR_PARSE; /* damaged, or (Z_BUF_ERROR) truncated */
         }
     }
 }
@@ -69,7 +70,7 @@ enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into)
     size_t before = into->len;
     enum err err;
 
-    if (compressed.len > UINT32_MAX) return ERR_TOO_LARGE; /* a gRPC message is never that long */
+    if (compressed.len > UINT32_MAX) return ERR_TOO_LARGE; /* longer than any gRPC message */
     zip.next_in = (const Bytef *)compressed.at;
     zip.avail_in = (uInt)compressed.len;
     if (inflateInit2(&zip, GZIP_ONLY) != Z_OK) return ERR_NOMEM;

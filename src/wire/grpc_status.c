@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of the status codes, and the status for a response without grpc-status. The two tables are
- * those of the gRPC specification. */
+/* Names of the status codes, and the status for a response without grpc-status, by the gRPC
+ * specification. */
 #include "wire/grpc.h"
 
 const char *grpc_status_name(enum grpc_status status)

@@ -12,7 +12,7 @@
 
 enum { TIMEOUT_DIGITS_MAX = 8, TIMEOUT_VALUE_MAX = 99999999 };
 
-/* The units of a timeout, from the finest to the coarsest. */
+/* From the finest to the coarsest unit. */
 static const struct {
     char unit;
     uint64_t us;
@@ -92,7 +92,7 @@ enum err grpc_message_decode(struct str text, struct buf *into)
 
 enum err grpc_bin_encode(struct str bytes, struct buf *into)
 {
-    struct buf padded; /* separate, because the limit of `into` counts the text without padding */
+    struct buf padded; /* separate: the limit of `into` is for text without padding */
     enum err err;
 
     buf_init(&padded, SIZE_MAX);
@@ -103,7 +103,7 @@ enum err grpc_bin_encode(struct str bytes, struct buf *into)
     return err;
 }
 
-/* Decodes one value. Padding, if present, completes the last group of four characters. */
+/* Padding is optional in the last group of four characters. */
 static enum err decode_one(struct str text, struct buf *into)
 {
     struct buf padded;

@@ -7,12 +7,12 @@
 
 #include "wire/h2_internal.h"
 
-#define WINDOW_MAX ((1u << 31) - 1) /* the limit of RFC 9113, 6.9.1 */
+#define WINDOW_MAX ((1u << 31) - 1) /* RFC 9113, 6.9.1 */
 enum {
     FRAME_HEAD = 9,
     EXTENSION_FIRST = 10,
     EXTENSION_LAST = 255
-}; /* frame types that HTTP/2 does not define */
+}; /* HTTP/2 does not define these frame types */
 
 static uint32_t or_default(uint32_t value, uint32_t otherwise)
 {
@@ -40,7 +40,6 @@ static enum err settle_limits(const struct h2_limits *given, struct h2_limits *r
     };
 
     if (l.stream_window > WINDOW_MAX || l.connection_window > WINDOW_MAX) return ERR_INVALID;
-    /* Otherwise a stream could never reach its own limit. */
     if (l.stream_output_max > l.output_max) return ERR_INVALID;
     if (l.output_max > l.memory_max) return ERR_INVALID;
     *ret_limits = l;
@@ -53,19 +52,20 @@ static nghttp2_option *new_options(enum h2_side side)
 
     if (nghttp2_option_new(&option)) return NULL;
     nghttp2_option_set_no_auto_window_update(option, 1); /* h2_consume updates windows */
-    /* nghttp2 would keep a thousand closed streams for a priority tree that gRPC does not use.
-     * Without the streams nghttp2 silently drops data for closed streams, see h2_data_late(). */
+    /* nghttp2 keeps closed streams only for a priority tree, which gRPC does not use. Without
+     * closed streams, nghttp2 silently drops their data: see h2_data_late(). */
     nghttp2_option_set_no_closed_streams(option, 1);
-    /* nghttp2's limit needs a machine's clock, which simulations lack. h2_guard.c counts resets. */
+    /* nghttp2's limit reads the machine's clock, which simulations lack. h2_guard.c counts
+     * resets. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
-    /* nghttp2 counts a frame again for each piece of its nine-byte head. So nghttp2's limit is
-     * raised, and h2_recv.c counts frames. */
+    /* nghttp2 counts a frame again for each piece of its head, so nghttp2's limit is high.
+     * h2_recv.c counts frames. */
     nghttp2_option_set_max_continuations(option, (size_t)FRAME_HEAD * (H2_CONTINUATIONS_MAX + 1));
-    /* gRPC allows leading and trailing blanks in values ("may be stripped"). */
+    /* gRPC allows leading and trailing blanks in values. */
     nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1);
     /* h2_request.c checks requests; nghttp2 checks responses. */
     if (side == H2_SERVER) nghttp2_option_set_no_http_messaging(option, 1);
-    /* h2_recv.c's callbacks get unknown frame types only to count them. */
+    /* h2_recv.c counts frames of unknown types. */
     for (unsigned type = EXTENSION_FIRST; type <= EXTENSION_LAST; type++)
         nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
     return option;
@@ -129,7 +129,7 @@ enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct
     h2->owner = owner;
     h2->memory.max = settled.memory_max;
     h2->last_accepted = INT32_MAX;
-    h2->data_excused = settled.connection_window; /* excuses data of streams nghttp2 resets */
+    h2->data_excused = settled.connection_window; /* for data of streams that nghttp2 resets */
     list_init(&h2->blocked);
     list_init(&h2->closed);
     err = h2_streams_init(&h2->streams, &h2->memory);
@@ -159,17 +159,17 @@ void h2_close(struct h2 *h2)
             h2_stream_free(h2, stream);
         }
     }
-    h2_block_clear(&h2->block); /* first, because the session owns the block's memory */
+    h2_block_clear(&h2->block); /* the session owns the block's memory */
     h2_memory_free(&h2->memory, h2->block.fields);
     h2_memory_free(&h2->memory, h2->block.held);
     h2_memory_free(&h2->memory, h2->streams.buckets);
     nghttp2_session_del(h2->session);
-    assert(h2->memory.used == 0); /* all memory was freed, also that of nghttp2 */
+    assert(h2->memory.used == 0); /* also nghttp2's memory */
     h2_memory_trim(&h2->memory);
     free(h2);
 }
 
-/* Fails the connection, once. Sends GOAWAY with `code` unless memory ran out. */
+/* Only the first failure counts. Sends GOAWAY with `code` unless memory ran out. */
 void h2_fail(struct h2 *h2, enum err err, uint32_t code)
 {
     if (h2->failed) return;
@@ -177,15 +177,15 @@ void h2_fail(struct h2 *h2, enum err err, uint32_t code)
     if (err == ERR_NOMEM || nghttp2_session_terminate_session(h2->session, code)) h2->mute = true;
 }
 
-/* Maps the error of an nghttp2 call, and fails the connection if the error is fatal. */
 enum err h2_engine_err(struct h2 *h2, ssize_t code)
 {
     if (code >= 0) return ERR_OK;
     switch (code) {
     case NGHTTP2_ERR_NOMEM:
-        /* The memory ceiling was reached because of the peer. */
+        /* The peer used up the memory ceiling. */
         h2_fail(h2, h2->memory.over ? ERR_DENIED : ERR_NOMEM, H2_ENHANCE_YOUR_CALM);
-        if (h2->memory.over) h2->mute = true; /* nghttp2's state can no longer be trusted */
+        /* The failed allocation was inside nghttp2, whose state can no longer be trusted. */
+        if (h2->memory.over) h2->mute = true;
         break;
     case NGHTTP2_ERR_FLOODED: h2_fail(h2, ERR_DENIED, H2_ENHANCE_YOUR_CALM); break;
     /* The callback has failed the connection. */
@@ -287,7 +287,7 @@ void h2_excuse_data(struct h2 *h2)
 
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code)
 {
-    h2_excuse_data(h2); /* from now on nghttp2 drops received data of this stream */
+    h2_excuse_data(h2); /* from now on nghttp2 drops received data of the stream */
     return !h2_engine_err(h2, nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, id, code));
 }
 
@@ -312,7 +312,7 @@ void h2_consume(struct h2 *h2, int32_t id, size_t bytes)
     n = min_size(bytes, stream->unconsumed);
     if (n == 0) return;
     stream->unconsumed -= n;
-    /* The peer has ended the stream, so a window update would be useless. */
+    /* The stream needs no window update, because the peer has ended the stream. */
     if (stream->peer_ended || stream->reset)
         code = nghttp2_session_consume_connection(h2->session, n);
     else
@@ -327,8 +327,7 @@ enum err h2_ping(struct h2 *h2, uint64_t token)
     uint8_t bytes[8];
 
     if (h2->failed) return ERR_CLOSED;
-    h2_memory_trim(
-        &h2->memory); /* a connection that sends pings is quiet, so kept blocks are freed */
+    h2_memory_trim(&h2->memory); /* a connection that sends pings is quiet */
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(token >> (56 - 8 * i));
     return nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, bytes) ? ERR_NOMEM : ERR_OK;
 }
@@ -403,7 +402,7 @@ const struct h2_pace *h2_pace(const struct h2 *h2)
 
 uint64_t h2_data_excused(const struct h2 *h2)
 {
-    /* After the final GOAWAY, data of later streams is dropped, so all such data is excused. */
+    /* After the final GOAWAY, all data of later streams is excused. */
     return h2->final || h2->failed ? UINT64_MAX : h2->data_excused;
 }
 

@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Header fields to be sent: checked, and converted to nghttp2's form.
  *
- * Nearly every field of a gRPC call has a known name, and most have a known value. For a known text
- * nghttp2 gets a constant, which needs no check and no copy. Unknown text is checked byte by byte
- * and copied.
+ * Nearly every field of a gRPC call has a known name, and most have a known value. Known texts are
+ * constants, without check or copy. Unknown texts are checked and copied.
  *
- * Three ways to use the peer's header table:
+ * Ways to use the peer's header table:
  *   KEEP    store the field; repetitions cost one byte
- *   NAME    store the name only, because the value is new in every call and would evict useful
- *           entries. nghttp2 finds a name in the table only if a stored field has it. So the first
- *           field is stored whole, and again every NAME_AGAIN fields, because entries are evicted
+ *   NAME    the value is new in every call and would evict useful entries: store the field
+ *           once every NAME_AGAIN times, and otherwise refer to its name
  *   NEVER   store nothing: the value is secret or rare */
 #include <string.h>
 
 #include "wire/h2_internal.h"
 
 enum {
-    FIELD_WORST = 12, /* bytes that nghttp2 reckons for a field besides name and value */
+    FIELD_WORST = 12, /* bytes that nghttp2 adds to a field's name and value */
     NAME_AGAIN = 1024,
 };
-/* Each value from H2_FIELDS_NAME on means NAME, with a counter of its own. */
+/* Values from H2_FIELDS_NAME on mean NAME. Each has a counter. */
 enum keeping { KEEP, NEVER, H2_FIELDS_NAME };
 static_assert(NAME_AGAIN <= UINT16_MAX, "names_said counts up to it");
 struct known {
-    struct str name, usual; /* usual: the most frequent value, or "" if none is frequent */
+    struct str name, usual; /* usual: the most frequent value, or "" */
     unsigned keeping;
 };
 
@@ -34,7 +32,7 @@ struct known {
         return &field;                                                                             \
     }
 
-/* Returns NULL for an unknown name. Compares the length first, because every field is looked up. */
+/* NULL for an unknown name. */
 static const struct known *find(struct str name)
 {
     switch (name.len) {

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts actions that cost a peer nothing, per minute of the passed time.
+/* Counts actions that cost a peer nothing, per minute:
  *
- *   reset     a stream reset by the peer before the response (rapid reset) or when the response was
- *             complete, or by this side because of the peer's frame. Each reset wastes the start of
- *             a call or a response
+ *   reset     a stream reset before or right after its response (rapid reset), by the peer or
+ *             because of the peer's frame
  *   abandon   a stream reset between the headers of its response and its end, as for watches
- *   ping      each costs a response; a data or header frame in between resets the count, as in
- *             gRPC's rule for keep-alive. A server also counts strikes: pings less than
- *             ping_min_interval_ms after the last one, with no data sent by the server in between
+ *   ping      pings without a data or header frame in between, as in gRPC's rule for keep-alive. A
+ *             server also counts strikes: pings faster than ping_min_interval_ms, without data sent
  *   settings  each costs a response and may re-size the header table
  *   idle      frames without content: empty DATA, PRIORITY, GOAWAY, unknown types, resets of closed
  *             streams, and window updates beyond two for each data frame sent or new stream
  *
- * The minute is a fixed window. A peer can use twice the limit at its edge, which is harmless. */
+ * The minute is a fixed window: a peer can use twice the limit at its edge, which is harmless. */
 #include "wire/h2_internal.h"
 
 enum { MINUTE_MS = 60000, PING_STRIKES_MAX = 2, ABANDONS_PER_RESET = 5 };
-/* Limit of justified window updates not received yet, for a peer that answers late in one burst. */
+/* Limit of window updates that are justified, but not received yet. A peer may send them late in
+ * one burst. */
 enum { UPDATES_DUE_MAX = 1 << 16, UPDATES_PER_WORK = 2 };
 
 void h2_guard_time(struct h2_guard *g, mono_time now)
@@ -51,7 +50,6 @@ bool h2_guard_count(struct h2_guard *g, const struct h2_limits *limits, enum h2_
     return true;
 }
 
-/* Returns true if the peer pings too often. */
 static bool guard_ping_strikes(struct h2_guard *g, uint64_t min_interval_ms)
 {
     bool fair =

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A heap for one connection, with a count and a ceiling.
  *
- * nghttp2's own limits do not cover every place where it queues resets, acknowledgements and
- * headers. One ceiling for all allocations of a connection protects other connections also in the
- * cases that no other limit covers.
+ * nghttp2's limits do not cover every queue of nghttp2. The ceiling covers all memory of a
+ * connection, and so protects other connections.
  *
  * Each block is preceded by its size:  [ size, 16 bytes ][ what the caller sees ... ]
  *
- * A call needs a dozen small blocks. A turn starts many calls before it frees a block, so malloc's
- * fast path cannot hold them all. Therefore small blocks that a call frees are kept for later calls,
- * at most KEPT_MAX bytes. They are freed when the connection is quiet, or after a few dozen turns.
- * The ceiling covers used and kept blocks; kept blocks are freed first. */
+ * Freed small blocks are kept for later calls, at most KEPT_MAX bytes, because a turn needs more of
+ * them than malloc's fast path holds. Kept blocks are freed at the ceiling, when the connection is
+ * quiet, or after a few dozen turns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +79,6 @@ void h2_memory_trim(struct h2_memory *m)
         for (char *block; (block = take_kept(m, steps * STEP)) != NULL;) free(block);
 }
 
-/* Returns the size of the whole block, including HEAD. Small sizes are rounded up to steps. */
 static size_t block_size(const struct h2_memory *m, size_t size)
 {
     size_t total = size <= m->max ? size + HEAD : SIZE_MAX;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pending output of a stream, in chunks, so that sent bytes are freed at once. One growing
- * buffer would keep its largest size until the peer reads the last byte of the stream. */
+/* The pending output of a stream, in chunks, so that sent bytes are freed at once. */
 #include <string.h>
 
 #include "wire/h2_internal.h"
@@ -14,7 +13,6 @@ struct h2_chunk {
     char bytes[];
 };
 
-/* Appends empty chunks with space for `need` bytes to `q`. */
 static enum err add_room(struct h2_queue *q, struct h2_memory *m, size_t need)
 {
     while (need > 0) {
@@ -30,7 +28,7 @@ static enum err add_room(struct h2_queue *q, struct h2_memory *m, size_t need)
     return ERR_OK;
 }
 
-/* Copies into the chunks from `chunk` on, whose space was reserved before. */
+/* The chunks from `chunk` on have reserved space. */
 static void fill(struct h2_chunk *chunk, struct str part, struct h2_chunk **ret_chunk)
 {
     while (part.len > 0) {

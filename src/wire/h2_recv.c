@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nghttp2's callbacks for received bytes, and the events for the owner.
  *
- * A server's stream is reported when its headers are complete and within the limits. A stream
- * refused or malformed before that is reset here and never reported. */
+ * A server reports a stream when the headers are complete and within the limits. Other streams are
+ * reset and never reported. */
 #include <string.h>
 
 #include "wire/h2_internal.h"
@@ -13,7 +13,7 @@ enum {
     FIELDS_FIRST = 16,
 };
 
-/* Ends the connection because of abuse. Returns the result for nghttp2's callback. */
+/* Ends the connection because of abuse. */
 static int deny(struct h2 *h2)
 {
     h2_fail(h2, ERR_DENIED, H2_ENHANCE_YOUR_CALM);
@@ -25,7 +25,6 @@ static int out_of_memory(struct h2 *h2)
     return h2_engine_err(h2, NGHTTP2_ERR_NOMEM) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* Returns the result of a callback that may have failed the connection, itself or in an event. */
 static int go_on(const struct h2 *h2)
 {
     return h2->failed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
@@ -78,13 +77,13 @@ static int on_begin_headers(nghttp2_session *, const nghttp2_frame *frame, void 
 {
     struct h2 *h2 = user;
 
-    h2_block_clear(&h2->block); /* the block before may be incomplete */
+    h2_block_clear(&h2->block); /* the previous block may be incomplete */
     h2->block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
     return 0;
 }
 
-/* The field's bytes stay in nghttp2's buffers. A thousand references to one long entry of the
- * header table need only a pointer each, but count with their full length. */
+/* Kept fields point into nghttp2's buffers. Each field counts with its full length, even if many
+ * fields refer to one entry of the header table. */
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
                      nghttp2_rcbuf *value, uint8_t flags, void *user)
 {
@@ -123,7 +122,6 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
-/* Refuses a complete header block that is not reported. Ends the stream. */
 static int refuse(struct h2 *h2, struct h2_stream *stream, int32_t id, uint32_t code)
 {
     if (h2_guard_count(&h2->guard, &h2->limits, H2_ABUSE_RESET)) return deny(h2);
@@ -202,9 +200,8 @@ void h2_remember_ended(struct h2 *h2, int32_t id)
     h2->ended[h2->ended_next++ % H2_ENDED_KEPT] = id;
 }
 
-/* True for headers on a stream that the peer itself has ended: the peer has lost count of its
- * streams (RFC 9113, 5.1). Headers on a stream that this side reset may have been in transit, so
- * nghttp2 ignores them. Late data is treated in the same way, but nghttp2 drops it silently. */
+/* Headers on a stream that the peer itself has ended are an error (RFC 9113, 5.1). Headers on a
+ * stream that this side reset may have been in transit. */
 static bool speaks_after_its_end(const struct h2 *h2, const nghttp2_frame_hd *head)
 {
     if (head->type != NGHTTP2_HEADERS || head->stream_id == 0) return false;
@@ -223,7 +220,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
         h2_fail(h2, ERR_DENIED, H2_STREAM_CLOSED);
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
-    if (head->type == NGHTTP2_DATA) { /* checked later, when the padding is known */
+    if (head->type == NGHTTP2_DATA) { /* checked in on_frame, when the padding is known */
         h2->data_found += head->length ? head->length : 1;
         return 0;
     }
@@ -232,7 +229,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
         return deny(h2);
     known = head->type == NGHTTP2_RST_STREAM && h2_streams_get(&h2->streams, head->stream_id);
     if (!h2_guard_frame(&h2->guard, &h2->limits, head, known)) return 0;
-    /* nghttp2's own final GOAWAY contains no reason, so a GOAWAY with the reason is sent first. */
+    /* nghttp2's GOAWAY has no reason, so a GOAWAY with the reason is sent first. */
     if (head->type == NGHTTP2_PING) h2_go_away_because(h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
     return deny(h2);
 }
@@ -296,7 +293,7 @@ static int on_chunk(nghttp2_session *session, uint8_t, int32_t id, const uint8_t
     struct h2 *h2 = user;
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
 
-    if (!stream || stream->reset) { /* nobody else will consume the data */
+    if (!stream || stream->reset) { /* nobody will consume the data */
         h2_engine_err(h2, nghttp2_session_consume_connection(session, len));
         return go_on(h2);
     }
@@ -308,8 +305,8 @@ static int on_chunk(nghttp2_session *session, uint8_t, int32_t id, const uint8_t
     return go_on(h2);
 }
 
-/* Called for a frame for which nghttp2 resets the stream or ends the connection. The frame counts
- * like a reset by the peer, because it has the same effect. */
+/* nghttp2 resets the stream or ends the connection because of this frame. The frame counts like a
+ * reset by the peer. */
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
                             void *user)
 {
@@ -324,10 +321,10 @@ static int on_extension(nghttp2_session *session, void **payload, const nghttp2_
                         void *user)
 {
     (void)session, (void)payload, (void)head, (void)user;
-    return NGHTTP2_ERR_CANCEL; /* on_begin_frame counted the frame; its content is ignored */
+    return NGHTTP2_ERR_CANCEL; /* on_begin_frame counted the frame */
 }
 
-/* Called when a stream closes, also while output is gathered and this side's last frame ends it. */
+/* May be called while output is gathered, when this side's last frame ends the stream. */
 static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {
     struct h2 *h2 = user;
@@ -346,7 +343,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
         h2_engine_err(h2, nghttp2_session_consume_connection(session, stream->unconsumed));
     if (h2->gathering) {
         list_append(&h2->closed, &stream->link);
-        /* Otherwise a final GOAWAY must still be sent. */
+        /* Unless `mute`, the final GOAWAY must still be sent. */
         return h2->mute ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
     }
     h2_report_closed(h2, stream);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks whether a request is malformed (RFC 9113, 8.1 to 8.3).
  *
- * nghttp2's own check cannot be used, because it includes :authority, and etcd clients send values
- * there that are no host: "http://h:2379", "#initially=[h:2379]" (coordination.md C1). So a
- * server's session disables nghttp2's check, and this file checks order and number of pseudo-header
- * fields, names and values, connection-specific fields, and the body's declared length. */
+ * nghttp2's own check is disabled for servers, because it rejects the :authority of etcd clients,
+ * which is no host: "http://h:2379", "#initially=[h:2379]" (coordination.md C1). */
 #include "wire/h2_internal.h"
 
 enum pseudo { METHOD = BIT(0), SCHEME = BIT(1), AUTHORITY = BIT(2), PATH = BIT(3) };
@@ -45,7 +43,7 @@ static bool take_pseudo(struct h2_block *b, struct h2_header field)
     return str_equal(name, STR(":path")) && once(b, PATH) && is_path(b, value);
 }
 
-/* True for connection-specific fields, which HTTP/2 forbids. */
+/* Connection-specific fields, which HTTP/2 forbids. */
 static bool is_hop(struct str name)
 {
     static const struct str names[] = {{"connection", 10},

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and answering streams, pending output, and gathering output.
  *
- * The send calls only queue. While h2_take_output gathers, nghttp2 asks for a stream's bytes
- * (read_output) as far as the peer's windows allow. Trailers wait for the stream's last byte. */
+ * The send calls only queue. In h2_take_output, nghttp2 asks for a stream's bytes (read_output) as
+ * far as the peer's windows allow. Trailers wait for the stream's last byte. */
 #include "wire/h2_internal.h"
 
-enum { KEPT_TURNS = 32 }; /* h2_take_output calls until kept blocks are freed */
+enum { KEPT_TURNS = 32 }; /* after so many turns, kept blocks are freed */
 
 /* -- trailers -- */
 
-/* Stores the trailers with their text, because nghttp2 does not copy the text. */
+/* nghttp2 does not copy the text of trailers. */
 static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *fields,
                               size_t count)
 {
@@ -84,7 +84,7 @@ static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
         stream->answer_bytes = 0;
     }
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
-    /* The rest of the request is not needed, because the response is complete (RFC 9113, 8.1). */
+    /* The response is complete, so the request's missing part is not needed (RFC 9113, 8.1). */
     if (h2->side == H2_SERVER && !stream->peer_ended && !stream->reset) {
         stream->reset = true;
         if (!h2_submit_reset(h2, stream->id, H2_NO_ERROR)) return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -92,7 +92,7 @@ static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
     return 0;
 }
 
-/* Resets a stream whose headers nghttp2 did not send, because the stream would never end. */
+/* A stream whose headers were not sent would never end. */
 static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
 {
     struct h2 *h2 = user;
@@ -151,7 +151,6 @@ enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count
     return ERR_OK;
 }
 
-/* Finds the stream of a send call. ERR_CLOSED if it is closed. */
 static enum err open_stream(struct h2 *h2, int32_t id, struct h2_stream **ret_stream)
 {
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
@@ -190,7 +189,6 @@ enum err h2_respond(struct h2 *h2, int32_t id, const struct h2_header *headers, 
     return ERR_OK;
 }
 
-/* True if data or an end may be queued: after the headers and before an end. */
 static bool may_send(const struct h2 *h2, const struct h2_stream *stream)
 {
     return !stream->ending && (h2->side == H2_CLIENT || stream->answered);
@@ -247,8 +245,8 @@ enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *hea
     err = h2_fields_make(h2, headers, count, fields);
     if (!err) err = keep_trailers(h2, stream, fields, count);
     if (err) return err;
-    /* Trailers behind pending output are limited together with the output. If they were counted
-     * here, reading could stop, and with it the window update that the output waits for. */
+    /* Trailers count only if no output is pending. Otherwise the owner could stop reading because
+     * of the trailers, and miss the window update that the output waits for. */
     if (stream->output.len == 0) stream->trailer_bytes = fields_bytes(headers, count);
     h2->answers_pending += stream->trailer_bytes;
     stream->ending = true;
@@ -270,7 +268,7 @@ enum err h2_send_end(struct h2 *h2, int32_t id)
 
 /* -- gathering -- */
 
-/* Gets nghttp2's next frame if the last one was taken. h2->left is empty if there is no frame. */
+/* Without a frame, h2->left is empty. */
 static enum err next_left(struct h2 *h2)
 {
     const uint8_t *bytes;
@@ -305,7 +303,7 @@ static enum err gather(struct h2 *h2, size_t max, struct buf *into)
     return ERR_OK;
 }
 
-/* Calls on_writable once for each blocked stream. A stream that fills up again moves to the end. */
+/* A stream that is full again moves to the end of the list. */
 void h2_report_writable(struct h2 *h2)
 {
     struct list waiting, *node;
@@ -336,7 +334,7 @@ enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into)
         h2_report_closed(h2, CONTAINER_OF(node, struct h2_stream, link));
     if (h2->drained && !h2->failed) h2_report_writable(h2);
     h2->busy = false;
-    /* Otherwise a connection that is never quiet for long would keep its freed blocks for ever. */
+    /* For connections that are never quiet for long. */
     if (++h2->turns % KEPT_TURNS == 0) h2_memory_trim(&h2->memory);
     return err;
 }

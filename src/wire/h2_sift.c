@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a client's bytes frame by frame, before nghttp2 gets them, for two reasons:
+/* Reads a client's bytes frame by frame, before nghttp2 gets them, for two reasons.
  *
- * The peer's pace (h2_pace, h2_data_late). Only the raw bytes show that a frame head or a request's
- * headers began and do not end (slow loris), and how much data arrives for closed streams. nghttp2
- * decides whether the bytes are valid.
+ * The peer's pace (h2_pace, h2_data_late): only the raw bytes show frame heads and headers that
+ * never end (slow loris), and data for closed streams.
  *
- * Resets of streams that were never opened are dropped. RFC 9113, 5.1, requires a connection error
- * for them, which nghttp2 reports. But gRPC's C core, the client of Python and other languages,
- * sends such resets: a call that is cancelled after its stream got a number and before its headers
- * were sent is reset anyway. A connection error would end every other call and watch on the
- * connection. Dropping the reset loses nothing: the number is used up, and later headers with it
- * are a connection error (h2_recv.c). The reset counts as a frame without content (h2_guard.c).
- * Before the first stream there is no other call to protect, so the reset is the error that RFC
- * 9113 requires.
+ * Resets of streams that were never opened: RFC 9113, 5.1, requires a connection error. But gRPC's
+ * C core sends such resets for calls that are cancelled early, and an error would end all other
+ * calls. Therefore the reset is dropped, and counts as a frame without content (h2_guard.c). Before
+ * the first stream, nghttp2 gets the reset.
  *
  * nghttp2 cannot un-read a frame, so the nine bytes of a frame head are held until complete. */
 #include <string.h>
@@ -32,7 +27,7 @@ static void sift_pass(struct h2 *h2, const char *bytes, size_t len)
         h2_engine_err(h2, nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes, len));
 }
 
-/* Checks a complete frame head. Returns true if the frame must be dropped. */
+/* True if the frame must be dropped. */
 static bool sift_head(struct h2 *h2)
 {
     struct h2_sift *s = &h2->sift;
@@ -91,13 +86,12 @@ void h2_sift_feed(struct h2 *h2, struct str bytes)
             continue;
         }
         held = s->held;
-        /* A new frame restarts the clock. */
         if (held == 0 && !s->in_headers) s->pace.stalls = false;
         len = min_size(sizeof s->head - held, bytes.len - at);
         memcpy(s->head + held, bytes.at + at, len);
         s->held += len;
         if (s->held < sizeof s->head) break;
-        if (s->head[3] == NGHTTP2_RST_STREAM) { /* a reset is counted after the frames before it */
+        if (s->head[3] == NGHTTP2_RST_STREAM) { /* counted after the frames before it */
             sift_pass(h2, bytes.at + passed, at - passed);
             passed = at;
         }

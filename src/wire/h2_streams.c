@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams by number: a hash table whose buckets double while memory allows. Without memory the
- * chains grow longer, so that adding a stream cannot fail. A peer can choose colliding numbers; a
- * chain is then as long as the number of open streams, which is limited. */
+/* Streams by number: a hash table whose buckets double while memory allows. Adding a stream cannot
+ * fail: if memory runs out, the chains grow longer. The limit on open streams bounds a chain's
+ * length. */
 #include <string.h>
 
 #include "wire/h2_internal.h"
 
 enum { BUCKETS_FIRST = 16 };
 
-/* Drops the lowest bit, because the numbers of one side are all odd or all even. */
+/* All numbers of one side are odd or all are even, so the lowest bit is dropped. */
 static size_t place(const struct h2_streams *s, int32_t id)
 {
     return ((uint32_t)id >> 1) & (s->bucket_count - 1);
@@ -36,7 +36,7 @@ static void grow(struct h2_streams *s, struct h2_memory *m)
     struct h2_streams wider = {.bucket_count = s->bucket_count * 2, .count = s->count};
     size_t bytes = wider.bucket_count * sizeof(struct h2_stream *);
 
-    /* Growing never fails the connection: longer chains are correct, only slower. */
+    /* Growing never fails the connection: longer chains are only slower. */
     if (m->used + bytes > m->max / 2) return;
     wider.buckets = h2_memory_alloc(m, bytes);
     if (!wider.buckets) return;

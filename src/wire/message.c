@@ -6,8 +6,8 @@
 
 #include "wire/message_impl.h"
 
-/* protobuf-c's allocator on an arena. `refused` distinguishes "no memory" from "malformed", for
- * which protobuf-c returns the same result. */
+/* protobuf-c's allocator on an arena. protobuf-c returns NULL for "no memory" and for "malformed";
+ * `refused` means "no memory". */
 struct pool {
     struct arena *arena;
     bool refused;
@@ -56,7 +56,7 @@ enum err message_write(const ProtobufCMessage *message, struct buf *into, struct
     err = buf_reserve(into, size, &room);
     if (err) return err;
     written = protobuf_c_message_pack(message, (uint8_t *)room);
-    assert(written == size); /* otherwise the message changed, and bytes overran the space */
+    assert(written == size); /* otherwise bytes overran the space */
     err = message_check_text(message->descriptor, str_of(room, written), note);
     if (!err) buf_commit(into, written);
     return err;

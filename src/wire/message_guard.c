@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The guard: one pass over the encoded bytes, driven by the generated descriptor.
  *
- * No recursion: a nested message pushes a frame on a bounded stack. The pass records nothing for
- * error paths, so that valid messages pay nothing. After an error the path is found by scanning the
- * levels again up to the bad byte. */
+ * No recursion: a nested message pushes a frame on a bounded stack. The path of an error is found
+ * afterwards by scanning the levels again, so that valid messages cost nothing. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,13 +13,13 @@ enum { PATH_CAP = 200, NAME_CAP = 80 };
 
 struct frame {
     const ProtobufCMessageDescriptor *type;
-    const ProtobufCFieldDescriptor *last; /* guess for the next field: this one or its successor */
+    const ProtobufCFieldDescriptor *last; /* first guess for the next field */
     const uint8_t *start, *end;
-    uint64_t seen; /* singular sub-messages found so far, one bit per field index */
+    uint64_t seen; /* singular sub-messages found, one bit per field index */
 };
 struct walk {
-    const uint8_t *at;    /* position of the next byte to read */
-    const uint8_t *field; /* start of the field being checked */
+    const uint8_t *at;    /* next byte to read */
+    const uint8_t *field; /* the field being checked */
     const char *problem;
     uint32_t depth, depth_max; /* index of the deepest frame in use, and its limit */
     uint32_t fields_left;
@@ -41,9 +40,8 @@ static const uint8_t wire_of_type[] = {
     [PROTOBUF_C_TYPE_MESSAGE] = WIRE_LEN,
 };
 
-/* Returns true if no byte of the word is NUL or above 127. Nearly all text is short ASCII, so only
- * the bytes of other words are checked one by one. The result may be false for a good word (a byte
- * after a NUL), but is never true for a bad word. */
+/* True if no byte of the word is NUL or above 127. A good word can fail the test (a byte after a
+ * NUL), a bad word never passes. */
 static bool is_plain_word(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
@@ -89,7 +87,7 @@ bool is_text_as_bytes(const ProtobufCMessageDescriptor *type, uint32_t number)
     return false;
 }
 
-/* Checks that the elements of a packed field are complete, and counts them against the limit. */
+/* Checks that the elements of a packed field are complete, and counts them. */
 static enum err check_packed(struct walk *w, const uint8_t *at, uint32_t len, enum wire_type wire)
 {
     const uint8_t *end = at + len;
@@ -137,14 +135,14 @@ static const ProtobufCFieldDescriptor *find_field(struct frame *f, uint32_t numb
     return field;
 }
 
-/* Refuses a sub-message that is given twice, because protobuf-c loses numbers, unknown fields and
- * oneofs when it merges sub-messages. No encoder writes a sub-message twice. */
+/* protobuf-c loses data when it merges a sub-message that is given twice. No encoder writes such
+ * messages. */
 static enum err enter(struct walk *w, struct frame *f, const ProtobufCFieldDescriptor *field,
                       uint32_t len)
 {
     if (field->label != PROTOBUF_C_LABEL_REPEATED) {
         size_t index = (size_t)(field - f->type->fields);
-        assert(index < 64); /* the largest message of muster's contracts has 34 fields */
+        assert(index < 64); /* muster's largest message has 34 fields */
         if (f->seen >> index & 1) return w->problem = "given twice", ERR_PARSE;
         f->seen |= (uint64_t)1 << index;
     }
@@ -213,7 +211,7 @@ static enum err walk_run(struct walk *w)
 struct path {
     char text[PATH_CAP];
     char last[NAME_CAP];
-    bool skipped; /* `text` is full: components between it and `last` are missing */
+    bool skipped; /* `text` is full: components before `last` are missing */
 };
 
 static void path_add(struct path *p)
@@ -228,8 +226,6 @@ static void path_add(struct path *p)
     if (more > 0) memcpy(p->text + len + more, ".", 2);
 }
 
-/* Names the field at `place` of a level, with its index if it is repeated. The index of a packed
- * element is unknown. */
 static void path_name(struct path *p, const struct frame *f, const uint8_t *place)
 {
     const ProtobufCFieldDescriptor *field;
@@ -256,7 +252,6 @@ static void path_name(struct path *p, const struct frame *f, const uint8_t *plac
         snprintf(p->last, sizeof p->last, "%s", field->name);
 }
 
-/* Finds the field of `f` whose payload begins at `payload`. */
 static const uint8_t *field_before(const struct frame *f, const uint8_t *payload)
 {
     const char *problem = NULL;
@@ -279,7 +274,7 @@ static void guard_note_path(const struct walk *w, struct note *note)
                   level < w->depth ? field_before(f, w->frames[level + 1].start) : w->field);
     }
     if (path.last[0] == '\0' && path.text[0] != '\0')
-        path.text[strlen(path.text) - 1] = '\0'; /* cuts the final dot: no field to name */
+        path.text[strlen(path.text) - 1] = '\0'; /* cuts the final dot */
     if (path.text[0] == '\0' && path.last[0] == '\0')
         snprintf(path.last, sizeof path.last, "%s", w->frames[0].type->name);
     note_set(note, "%s%s%s: %s", path.text, path.skipped ? "..." : "", path.last, w->problem);
@@ -288,7 +283,7 @@ static void guard_note_path(const struct walk *w, struct note *note)
 enum err message_guard(const ProtobufCMessageDescriptor *type, struct str bytes,
                        const struct message_limits *limits, struct note *note)
 {
-    struct walk w; /* not zeroed, because each frame is written when it is entered */
+    struct walk w; /* not zeroed: each frame is written when it is entered */
     uint32_t depth = limits ? limits->depth_max : 0, fields = limits ? limits->fields_max : 0;
     enum err err;
 

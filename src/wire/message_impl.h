@@ -5,7 +5,8 @@
 #include "wire/field.h"
 #include "wire/message.h"
 
-/* Text fields generated as bytes because they may contain NUL (proto/text-as-bytes.txt). */
+/* Text fields that are bytes in the generated code, because they may contain NUL
+ * (proto/text-as-bytes.txt). */
 struct text_field {
     const char *message;
     uint32_t number;

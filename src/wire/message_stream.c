@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses a very large message element by element.
  *
- * The bytes are split at the fields of the outermost level. An element is gathered, or taken
- * directly from the chunk if it is complete there, and passed on. The bytes of any other field are
- * kept for one ordinary decode at the end. */
+ * The bytes are split at the fields of the outermost level. Elements are passed on, gathered only
+ * if a chunk cuts them. All other fields are kept for one ordinary decode at the end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +18,9 @@ struct message_stream {
     enum err failed;
     uint8_t head[HEAD_BYTES]; /* received part of an incomplete field head */
     uint32_t head_len;
-    uint32_t missing; /* bytes of the current payload that are still to come */
-    uint32_t skipped; /* bytes of the current payload beyond element_max, which are dropped */
-    bool in_element;  /* the payload is an element and goes to `element`; if not, to `rest` */
+    uint32_t missing; /* payload bytes still to come */
+    uint32_t skipped; /* payload bytes beyond element_max, which are dropped */
+    bool in_element;  /* the payload goes to `element`; if not, to `rest` */
     struct buf element, rest;
 };
 
@@ -80,8 +79,7 @@ static enum err message_stream_keep(struct message_stream *s, const uint8_t *at,
     return buf_append(&s->rest, str_of(at, len)) ? no_memory(s, note) : ERR_OK;
 }
 
-/* Called with a complete head: decides where the payload goes. Before any byte is kept, a payload
- * that is too long is refused, or cut if it is an element. */
+/* A payload that is too long is refused, or cut if it is an element. */
 static enum err begin_field(struct message_stream *s, const uint8_t *bytes,
                             const struct field_head *head, struct note *note)
 {
@@ -101,7 +99,7 @@ static enum err begin_field(struct message_stream *s, const uint8_t *bytes,
     return ERR_OK;
 }
 
-/* Takes the head from the front of *bytes, or a part of it. *ret_begun: the head is complete. */
+/* *ret_begun: the head is complete. */
 static enum err message_stream_take_head(struct message_stream *s, struct str *bytes,
                                          bool *ret_begun, struct note *note)
 {
@@ -112,7 +110,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     enum head_state state;
     enum err err;
 
-    if (held > 0) { /* the head came in pieces: joins them in s->head */
+    if (held > 0) { /* the head came in pieces: join them */
         memcpy(s->head + held, at, take);
         state = head_read(s->head, s->head + held + take, &head, &problem);
     } else {
@@ -120,7 +118,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     }
     if (state == HEAD_BAD) return note_fail(note, ERR_PARSE, "%s: %s", s->type->name, problem);
     *ret_begun = state == HEAD_WHOLE;
-    if (state == HEAD_MORE) { /* an incomplete head fits into s->head, so all bytes are consumed */
+    if (state == HEAD_MORE) { /* an incomplete head fits into s->head */
         if (held == 0) memcpy(s->head, at, take);
         s->head_len = (uint32_t)(held + take);
         *bytes = str_tail(*bytes, take);
@@ -132,7 +130,6 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     return err;
 }
 
-/* Takes payload bytes from the front of *bytes. */
 static enum err take_payload(struct message_stream *s, struct str *bytes, struct note *note)
 {
     struct str part = {bytes->at, min_size(bytes->len, s->missing)};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks encoded text: every string of a message must be UTF-8, or the receiver refuses the whole
- * message, far from the place of the bug.
+/* Checks that every string of an encoded message is UTF-8, because a receiver would refuse the
+ * whole message.
  *
- * ASCII is UTF-8, so only bytes with the high bit matter. The encoded message is searched for such
- * bytes, and its fields are followed only to find out where each such byte is: in the head of a
- * field (a number or a length above 127), in a value of any bytes, or in a string, which is then
- * checked. A part without such bytes is skipped as a whole. */
+ * Only bytes with the high bit matter. The message is searched for such bytes, and its fields are
+ * followed only to find the field of each such byte. Parts without such bytes are skipped as a
+ * whole. */
 #include <assert.h>
 #include <string.h>
 
@@ -32,13 +31,12 @@ static void find_high(struct search *s, const uint8_t *at)
 static enum err walk(struct search *s, const ProtobufCMessageDescriptor *type, const uint8_t *at,
                      const uint8_t *end);
 
-/* Checks a payload that contains a byte with the high bit. */
 static enum err look_into(struct search *s, const ProtobufCMessageDescriptor *type, uint32_t number,
                           const uint8_t *payload, uint32_t len)
 {
     const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, number);
 
-    if (!field) return ERR_OK; /* an unknown field, which message_guard accepted */
+    if (!field) return ERR_OK; /* unknown, but message_guard accepted the field */
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
         return walk(s, field->descriptor, payload, payload + len);
     if (field->type != PROTOBUF_C_TYPE_STRING && !is_text_as_bytes(type, number)) return ERR_OK;
@@ -57,7 +55,7 @@ static enum err walk(struct search *s, const ProtobufCMessageDescriptor *type, c
         const char *problem = NULL;
         const uint8_t *payload;
         enum head_state state = head_read(at, end, &head, &problem);
-        assert(state == HEAD_WHOLE); /* always, because protobuf-c wrote the message */
+        assert(state == HEAD_WHOLE); /* protobuf-c wrote the message */
         (void)state;
         payload = at + head.len;
         at = payload + head.payload;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appends protobuf fields to a buffer by hand, for responses made of table rows: their texts are
- * views without NUL, and there may be a million rows.
+/* Appends protobuf fields to a buffer by hand, for responses with up to a million rows.
  *
- * The first failure is kept in `err`, and all later calls do nothing. As protobuf requires, zero
- * and empty values are omitted. */
+ * `err` keeps the first failure, and later calls do nothing. Zero and empty values are omitted, as
+ * protobuf requires. */
 #ifndef WIRE_PACK_H
 #define WIRE_PACK_H
 #include <string.h>
@@ -16,7 +15,6 @@ struct pack {
 };
 enum { PACK_VARINT_MAX = 10 };
 
-/* Starts a new message in a buffer that is reused. */
 static inline struct pack pack_begin(struct buf *into)
 {
     buf_clear(into);
@@ -73,13 +71,12 @@ static inline void pack_double(struct pack *pack, uint32_t field, double value)
     pack_varint(pack, field << 3 | 1);
     pack_append(pack, str_of(bytes, sizeof bytes));
 }
-/* Appends a sub-message or an element of a list, even if it is empty. */
+/* Writes the field even if `bytes` is empty. */
 static inline void pack_bytes(struct pack *pack, uint32_t field, struct str bytes)
 {
     pack_varints(pack, field << 3 | 2, bytes.len);
     pack_append(pack, bytes);
 }
-/* Appends a sub-message that was packed separately. */
 static inline void pack_row(struct pack *pack, uint32_t field, const struct pack *row)
 {
     if (!pack->err) pack->err = row->err;

@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-/* The largest number of rows in a table, and the texts of a new row. A text without a name here
- * must be the id of an existing shard. */
+/* Limits per table: rows, and the texts of a new row. A text without a name must be the id of an
+ * existing shard. */
 static const struct {
     const char *name;
     uint32_t rows_max;
@@ -52,14 +52,14 @@ enum err fleet_open(struct fleet **ret_fleet)
     return ERR_OK;
 }
 
-/* Subtracts the row's hash and hands the row to open views. The row stays in its table's order. */
+/* Subtracts the row's hash and gives the row to open views. The row stays in its table's order. */
 static void row_leave(struct fleet *fleet, enum fleet_table table, void *row)
 {
     fleet->sum -= row_hash(table, row);
     views_keep(fleet, table, row);
 }
 
-/* Frees all rows. Shards, the first table, are freed last, because other rows refer to them. */
+/* Shards, the first table, are freed last, because other rows refer to them. */
 void fleet_clear(struct fleet *fleet)
 {
     views_cancel(fleet);
@@ -82,7 +82,7 @@ void fleet_close(struct fleet *fleet)
     if (!fleet) return;
     for (unsigned i = 0; i < FLEET_VIEWS_MAX; i++) assert(!fleet->views[i]);
     fleet_clear(fleet);
-    /* every allocation that was counted has been freed */
+    /* all counted memory was freed */
     assert(fleet->bytes == memory_cost(sizeof *fleet));
     free(fleet);
 }
@@ -123,7 +123,7 @@ static bool table_has_room(const struct fleet *fleet, enum fleet_table table,
 {
     uint32_t rows = fleet->tables[table].count;
 
-    /* Leaving domains count, too, because every assigned domain may become leaving. */
+    /* Every assigned domain may become leaving. */
     if (table == FLEET_DOMAINS) rows += fleet->tables[FLEET_LEAVING].count;
     return rows < limits[table].rows_max ||
            result_refuse_field(result, FLEET_FULL, limits[table].name, limits[table].rows_max);
@@ -152,7 +152,7 @@ static void row_enter(struct fleet *fleet, enum fleet_table table, void *row,
     result->changed = true;
 }
 
-/* Adds the row to its table and to its owner's rows. Rows without a shard have a NULL `shard`. */
+/* Adds the row to its table and to its owner's rows. `shard` is NULL for rows without a shard. */
 static void row_add(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard,
                     struct fleet_result *result)
 {
@@ -170,7 +170,7 @@ static void row_add(struct fleet *fleet, const struct fleet_row *from, struct sh
     result->status = FLEET_NO_MEMORY;
 }
 
-/* Replaces `old` by the row. If `old` is NULL, adds the row, provided that the table has room. */
+/* Adds the row if the table has room, or replaces `old`. */
 static void row_add_or_replace(struct fleet *fleet, const struct fleet_row *from, void *old,
                                struct fleet_result *result)
 {
@@ -250,8 +250,8 @@ static struct leaving_row *leaving_find(const struct fleet *fleet, struct str ke
     return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
 }
 
-/* Returns true if a domain may be assigned that shards have not given up yet: to one of these
- * shards, or by force. `has_own`: the new owner is one of these shards. */
+/* has_own: the domain is leaving its new owner. With `force`, a domain may be leaving
+ * FLEET_LEAVERS_MAX shards. */
 static bool leaving_allows(const struct fleet *fleet, const struct fleet_domain *domain, bool force,
                            bool has_own, struct fleet_result *result)
 {
@@ -325,7 +325,6 @@ static void upsert_provider(struct fleet *fleet, const struct fleet_row *row,
 }
 
 /* -- removing -- */
-/* Removes all rows in `owned` from the table. The cost is proportional to the number of rows. */
 static uint32_t owned_remove(struct fleet *fleet, enum fleet_table table, struct order *owned)
 {
     struct order_place place = order_begin(owned);
@@ -350,7 +349,7 @@ static void domain_leaves(struct fleet *fleet, const struct domain_row *row,
     row_add(fleet, &leaving, NULL, result);
 }
 
-/* Makes all domains of the shard leaving. If memory runs out, removes the added rows again. */
+/* If memory runs out, the added rows are removed again. */
 static void owned_leave(struct fleet *fleet, const struct shard_row *shard,
                         struct fleet_entry entry, struct fleet_result *result)
 {
@@ -436,7 +435,7 @@ struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row)
 
     if (row->table != FLEET_LEAVING) {
         command = fleet_row_command(row);
-        command.force = true; /* a domain may be assigned and still be leaving another shard */
+        command.force = true; /* an assigned domain may still be leaving */
         return fleet_apply(fleet, &command);
     }
     if (leaving->shard.len == 0) {

@@ -1,42 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fleet's replicated state: six tables, the eight commands that change the tables, and the
- * owner of each row.
+ * owner of each row. Machines, reports and instructions belong to the service.
  *
- * This module decides only what a command does to the tables. Machines, reports and instructions
- * belong to the service. The code is pure: it has no clock, randomness, I/O or globals. The
- * proposer sets the times in a command; a registration time that is not set stays unset. The same
+ * Pure: no clock, randomness, I/O or globals. The proposer sets the times in a command. The same
  * commands in the same order produce the same tables and the same hash on every replica.
  *
- * A row never changes. A command adds a row, removes one, or replaces one by a new row, and views
- * rely on this rule. If a row is removed before a view has reached it, the view gets the row, and
- * frees it later. A snapshot therefore shows one moment, copies nothing, and blocks no commands.
+ * A row never changes: a command adds a row, removes one, or replaces one by a new row. If a row is
+ * removed before a view has reached the row, the view owns the row. A snapshot therefore shows one
+ * moment, copies nothing, and blocks no commands.
  *
- * A domain that was taken from a shard stays in the table of leaving domains until the shard
- * acknowledges (design.md section 6). Until then only a forced command assigns the domain to
- * another shard. The shard need not be registered: the domains of a removed shard keep leaving it.
+ * A domain that was taken from a shard is leaving until the shard acknowledges (design.md section
+ * 6), even if the shard was removed. Until then only a forced command assigns the domain to another
+ * shard.
  *
- * The last heartbeat of a shard is stored here for readers, but is not replicated state. Heartbeats
- * are in no hash and no command, and each replica has its own. The leader sets the heartbeats, and
- * clears them when it becomes leader.
+ * Heartbeats are not replicated: each replica has its own, in no hash and no command. A leader
+ * clears them when its leadership begins.
  *
- * One owner and one thread use a fleet. Texts in commands are copied. Texts in rows and results
- * belong to the fleet, and are valid until the next call that changes the fleet. */
+ * One owner and one thread use a fleet. Texts in commands are copied. Texts in rows and results are
+ * valid until the next call that changes the fleet. */
 #ifndef FLEET_CORE_FLEET_H
 #define FLEET_CORE_FLEET_H
 #include "base/buf.h"
 #include "base/note.h"
 #include "base/order.h"
 
-/* The longest allowed texts; longer texts are refused (FLEET_TOO_LONG). For comparison, a
- * Kubernetes label has a key of at most 317 bytes and a value of 63, and a host name 253 bytes. */
+/* Longer texts are refused (FLEET_TOO_LONG). */
 enum {
-    FLEET_ID_MAX = 253,      /* bytes of an id: of a shard, cluster, provider or region */
-    FLEET_ADDRESS_MAX = 512, /* bytes of an address, which may be empty */
+    FLEET_ID_MAX = 253,      /* id of a shard, cluster, provider or region */
+    FLEET_ADDRESS_MAX = 512, /* may be empty */
     FLEET_LABEL_KEY_MAX = 512,
     FLEET_LABEL_VALUE_MAX = 512,
     FLEET_SLICES_MAX = 16384, /* shards in a quota row */
 };
-/* The most rows per table. Every replica refuses a command that would add more (FLEET_FULL). */
+/* The most rows per table. A command that would add more is refused (FLEET_FULL). */
 enum {
     FLEET_SHARDS_MAX = 65536,
     FLEET_CLUSTERS_MAX = 4 << 20,
@@ -44,22 +40,21 @@ enum {
     FLEET_QUOTAS_MAX = 65536,
     FLEET_PROVIDERS_MAX = 65536,
     FLEET_LEAVERS_MAX = 16, /* shards that one domain may be leaving at once */
-    /* The most views open at once: the log's snapshot, an export, a stream (two views while it
-     * measures the state), and two lists of table rows. */
+    /* Views at once: the log's snapshot, an export, a stream (two), two lists of table rows. */
     FLEET_VIEWS_MAX = 6,
 };
 
 /* -- time -- */
-/* A time in UTC since 0001-01-01T00:00:00Z, so that zero is the specification's unset time. */
+/* A time in UTC since 0001-01-01T00:00:00Z. Zero is the specification's unset time. */
 struct fleet_time {
-    int64_t seconds; /* seconds since 0001-01-01T00:00:00Z, up to the end of 9999 */
+    int64_t seconds; /* up to the end of 9999 */
     uint32_t nanos;  /* less than 1e9 */
 };
 #define FLEET_TIME_UNIX        62135596800LL  /* seconds at 1970-01-01 */
 #define FLEET_TIME_SECONDS_MAX 315537897599LL /* 9999-12-31T23:59:59Z */
 bool fleet_time_is_set(struct fleet_time time);
-/* Convert from and to nanoseconds since 1970. In both directions, 0 means unset (wire.md 4.4). A
- * time out of range becomes the nearest time in range. */
+/* 0 means unset on both sides (wire.md 4.4). A time out of range becomes the nearest time in
+ * range. */
 struct fleet_time fleet_time_from_unix_ns(int64_t ns);
 int64_t fleet_time_to_unix_ns(struct fleet_time time);
 
@@ -67,8 +62,8 @@ int64_t fleet_time_to_unix_ns(struct fleet_time time);
 struct fleet_shard {
     struct str id, address;
     struct fleet_time registered_at;
-    struct fleet_time last_heartbeat; /* this replica's value for readers; ignored in commands */
-    uint32_t clusters, domains;       /* numbers of owned rows for readers; ignored in commands */
+    struct fleet_time last_heartbeat; /* of this replica; ignored in commands */
+    uint32_t clusters, domains;       /* numbers of owned rows; ignored in commands */
 };
 struct fleet_cluster {
     struct str id, shard;
@@ -76,7 +71,7 @@ struct fleet_cluster {
 struct fleet_domain {
     struct str key, value, shard;
 };
-struct fleet_leaving { /* a domain that `shard` must still acknowledge to have given up */
+struct fleet_leaving { /* a domain whose removal `shard` must still acknowledge */
     struct str key, value, shard;
     uint64_t since; /* log index of the command that took the domain */
 };
@@ -86,7 +81,7 @@ struct fleet_slice {
 };
 struct fleet_quota {
     struct str provider, region;
-    const struct fleet_slice *slices; /* sorted by shard for readers; in any order in commands */
+    const struct fleet_slice *slices; /* sorted by shard, except in commands */
     size_t slice_count;
 };
 struct fleet_provider {
@@ -102,10 +97,9 @@ enum fleet_table {
     FLEET_TABLES
 };
 enum { FLEET_TEXTS_MAX = 3 };
-/* The number of texts at the beginning of a table's rows. */
+/* The number of texts of a table's rows. */
 extern const uint8_t fleet_row_texts[FLEET_TABLES];
-/* The bytes of any row, for copying whole rows. Assigning one member of the union would not copy
- * its padding, where other members may have data. */
+/* The bytes of any row. Assigning a member of the union would not copy its padding. */
 struct fleet_content {
     unsigned char bytes[sizeof(struct fleet_shard)];
 };
@@ -130,7 +124,7 @@ struct fleet_counts {
 };
 
 /* -- commands -- */
-/* The command numbers of the specification, which are part of the log's format. */
+/* The specification's numbers, which are part of the log's format. */
 enum fleet_kind {
     FLEET_ADD_SHARD = 1,
     FLEET_REMOVE_SHARD,
@@ -160,11 +154,11 @@ struct fleet_command {
         struct fleet_content content;       /* same as in struct fleet_row */
     };
 };
-const char *fleet_kind_name(enum fleet_kind kind);       /* "AddShard"; "?" for an unknown kind */
-size_t fleet_kind_texts(enum fleet_kind kind);           /* number of texts in a command */
-enum fleet_table fleet_kind_table(enum fleet_kind kind); /* the table that the command changes */
-/* Returns the command that adds the row to its table. For a leaving domain it returns the command
- * that removes the row, because no command adds one (see fleet_put). */
+const char *fleet_kind_name(enum fleet_kind kind); /* "?" for an unknown kind */
+size_t fleet_kind_texts(enum fleet_kind kind);
+enum fleet_table fleet_kind_table(enum fleet_kind kind);
+/* The command that adds the row. For a leaving domain, the command that removes the row (see
+ * fleet_put). */
 struct fleet_command fleet_row_command(const struct fleet_row *row);
 
 /* -- results -- */
@@ -188,7 +182,7 @@ struct fleet_command fleet_row_command(const struct fleet_row *row);
     X(NO_MEMORY,          "out of memory",                            NOMEM)                     \
     X(DOMAIN_LEAVING,     "domain not given up yet",                  PRECONDITION)
 /* clang-format on */
-/* The numbers are part of the reply's format, so a new number is only appended. */
+/* The numbers are part of the reply's format: only append. */
 enum fleet_status {
 #define X(name, text, err) FLEET_##name,
     FLEET_STATUS_MAP(X)
@@ -198,58 +192,56 @@ enum fleet_status {
 struct fleet_result {
     enum fleet_status status;
     bool changed; /* false: the command was refused or had no effect */
-    /* For CLUSTER_BOUND and DOMAIN_ASSIGNED: the current owner. For UnassignDomain: the former
-     * owner, or empty. For DOMAIN_LEAVING: the shard that has not acknowledged. */
+    /* CLUSTER_BOUND, DOMAIN_ASSIGNED: the current owner.
+     * UnassignDomain: the former owner, or empty.
+     * DOMAIN_LEAVING: the shard that has not acknowledged. */
     struct str holder;
-    const char *field; /* name of the wrong field for TOO_LONG, NOT_TEXT, FULL, BAD_TIME; else "" */
-    uint64_t number;   /* for UNKNOWN_KIND the unknown kind; for TOO_LONG and FULL the limit */
+    /* Name of the wrong field for TOO_LONG, NOT_TEXT, FULL, BAD_TIME; otherwise "". */
+    const char *field;
+    uint64_t number; /* UNKNOWN_KIND: the kind; TOO_LONG and FULL: the limit */
     uint32_t clusters_freed, domains_freed; /* rows that RemoveShard removed with the shard */
 };
 const char *fleet_status_text(enum fleet_status status); /* such as "shard exists"; never NULL */
-/* Returns the error code for the status, which determines gRPC status and exit code. */
 enum err fleet_status_err(enum fleet_status status);
-/* Describes the result for people: the request and what prevents it, for example "domain already
- * assigned: rack=r-1: current shard-a, requested shard-b". `command` is NULL if it could not be
- * decoded. */
+/* Describes the result for people: "domain already assigned: rack=r-1: current shard-a, requested
+ * shard-b". `command` is NULL if it could not be decoded. */
 void fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
                        struct note *ret_text);
 
 /* -- opening, closing and applying commands -- */
 struct fleet;
 enum err fleet_open(struct fleet **ret_fleet); /* with empty tables; ERR_NOMEM */
-void fleet_close(struct fleet *fleet);         /* NULL is fine; no view may be open */
+void fleet_close(struct fleet *fleet);         /* NULL is allowed; no view may be open */
 void fleet_clear(struct fleet *fleet);         /* open views fail with ERR_CANCELLED */
-/* Commands are applied by section 5 of the specification. If the status is not DONE, the tables are
- * unchanged. A replica must stop on NO_MEMORY, because it would differ from other replicas. */
-struct fleet_entry { /* the log entry of the command */
+/* Commands follow section 5 of the specification. A refused command changes nothing. A replica must
+ * stop on NO_MEMORY, because it would differ from other replicas. */
+struct fleet_entry {
     uint64_t index;
-    uint32_t level; /* cluster level; below FLEET_LEAVING_LEVEL no domain becomes leaving */
+    uint32_t level; /* cluster level; see FLEET_LEAVING_LEVEL */
 };
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
                                       struct fleet_entry entry);
-/* Applies the command by the rules of cluster level 1. */
+/* By the rules of cluster level 1. */
 struct fleet_result fleet_apply(struct fleet *fleet, const struct fleet_command *command);
-/* Adds a row during a restore. */
+/* For a restore. */
 struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row);
 
 /* -- heartbeats: each replica has its own -- */
 bool fleet_heartbeat(struct fleet *fleet, struct str shard,
-                     struct fleet_time now); /* returns false for an unknown shard */
+                     struct fleet_time now); /* false: unknown shard */
 void fleet_heartbeats_clear(struct fleet *fleet);
 
 /* -- reading -- */
-/* Finds a row by its key: id or name, key and value of a domain, or provider and region of a quota.
- * Returns false if there is no such row; *ret_row is then unchanged. O(log n). For leaving domains
- * use fleet_find_leaving. */
+/* Finds a row by its key: id or name; key and value of a domain; or provider and region of a quota.
+ * O(log n). Not for leaving domains. */
 bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
                 struct str second, struct fleet_row *ret_row);
-/* Returns the number of shards, except `except`, that the domain is leaving, and the first row. */
+/* How many shards, except `except`, the domain is leaving. *ret_leaving is the first row. */
 uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
                             struct str except, struct fleet_leaving *ret_leaving);
-/* Returns how many domains are leaving the shard, which must still acknowledge them. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
-uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated rows; O(1) */
+uint64_t fleet_hash(const struct fleet *fleet);  /* of the replicated rows; O(1) */
 uint64_t fleet_bytes(const struct fleet *fleet); /* memory in use, also by rows kept for views */
 
 /* The position in a walk; {0} at the start. The fleet must not change during a walk (asserted). */
@@ -259,16 +251,17 @@ struct fleet_walk {
     uint64_t changes;
     bool begun;
 };
-/* Returns the next row in byte order, or false at the end. Shards, clusters and providers are
- * ordered by name, domains by key then value, quotas by provider then region, and leaving domains
- * by key and value joined, then shard. */
+/* The next row in byte order; false at the end. The order is by name, or:
+ * - domains: key, value
+ * - quotas: provider, region
+ * - leaving domains: key and value joined, shard */
 bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                 struct fleet_row *ret_row);
-/* Returns the next domain by shard, key, then value, as in ListDomainAssignments (wire.md 4.4). */
+/* In the order of ListDomainAssignments: shard, key, value (wire.md 4.4). */
 bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
                            struct fleet_row *ret_row);
-/* Returns the next cluster or domain of the shard, or the next domain that is leaving the shard.
- * Only leaving domains may belong to a shard that is not registered. */
+/* The next cluster or domain of the shard, or the next domain that is leaving the shard. A leaving
+ * domain's shard may be unregistered. */
 bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                    struct str shard, struct fleet_row *ret_row);
 
@@ -276,12 +269,12 @@ bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fle
 struct fleet_view;
 enum err fleet_view_open(struct fleet *fleet,
                          struct fleet_view **ret_view); /* ERR_FULL, ERR_NOMEM */
-/* Returns the next row: tables in the order of enum fleet_table, rows in the order of their table.
- * The same content thus gives the same rows in the same order on every replica. *ret_more false: no
- * row is left, and *ret_row is unchanged. The row is valid until the next call for the fleet or the
- * view. ERR_NOMEM (a removed row could not be kept) and ERR_CANCELLED (fleet_clear) are final. */
+/* Returns rows in the same order on every replica: by table, as in enum fleet_table, then in the
+ * order of the table. *ret_more false: no row is left. The row is valid until the next call for the
+ * fleet or the view. ERR_NOMEM (a removed row could not be kept) and ERR_CANCELLED (fleet_clear)
+ * are final. */
 enum err fleet_view_next(struct fleet_view *view, struct fleet_row *ret_row, bool *ret_more);
 struct fleet_counts fleet_view_counts(const struct fleet_view *view);
-uint64_t fleet_view_hash(const struct fleet_view *view); /* fleet_hash() when the view was opened */
-void fleet_view_close(struct fleet_view *view);          /* before fleet_close(); NULL is fine */
+uint64_t fleet_view_hash(const struct fleet_view *view); /* the hash when the view was opened */
+void fleet_view_close(struct fleet_view *view);          /* before fleet_close(); NULL is allowed */
 #endif

@@ -5,27 +5,25 @@
  *   apply.c   effects of commands         read.c    lookups and walks
  *   view.c    views                       result.c  times, names and messages
  *
- * Rows are reference-counted. A row's table holds a reference, and so does each open view that
- * keeps the row. The rows that point to a shard also hold references to the shard, so that a view
- * can name the shard of a row after both rows have left their tables. */
+ * Rows are reference-counted. A row's table and each view that keeps the row hold a reference. A
+ * row also references its shard, so that a view can name a removed shard. */
 #ifndef FLEET_CORE_INTERNAL_H
 #define FLEET_CORE_INTERNAL_H
 #include "fleet/core/fleet.h"
 
 struct table_row {
     uint32_t holders;
-    uint32_t born; /* the newest view's number when the row was made; later views show the row */
+    uint32_t born; /* number of the newest view when the row was made */
 };
-/* A text that rows share: the key of domains, or the id of a shard that domains are leaving,
- * registered or not. Most fleets have a handful of keys. */
+/* A text that rows share: a key of domains, or the id of a shard that domains are leaving. */
 struct name {
     uint32_t holders;
     uint16_t len;
-    uint64_t hash;     /* for a key: the value from which its domains' hashes start */
-    struct order rows; /* for a shard id: the domains that the shard is leaving */
+    uint64_t hash;     /* for a key: the start of its domains' hashes */
+    struct order rows; /* for a shard id: the domains leaving the shard */
     char text[];
 };
-/* A row is one block of memory: its struct, then its own texts. `lens` has the texts' lengths. */
+/* One block of memory: the struct, then the row's own texts, whose lengths are in `lens`. */
 struct shard_row {
     struct table_row row;
     struct fleet_time registered_at, last_heartbeat;
@@ -53,7 +51,7 @@ struct leaving_row {
     uint16_t lens[2];
     char text[]; /* key, value, the key's length in two bytes: unique per domain */
 };
-/* The longest text of a row of the table of leaving domains. */
+/* In bytes. */
 enum { LEAVING_TEXT_MAX = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2 };
 struct quota_row {
     struct table_row row;
@@ -75,7 +73,7 @@ struct fleet {
     struct order labels, leavers; /* sets of struct name */
     uint64_t sum;                 /* sum of the rows' hashes */
     uint64_t changes;
-    uint32_t view_number; /* number of the newest view */
+    uint32_t view_number;
     struct fleet_view *views[FLEET_VIEWS_MAX];
 };
 
@@ -84,14 +82,12 @@ struct order_key row_key(enum fleet_table table, const void *row);
 uint64_t row_hash(enum fleet_table table, const void *row);
 void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row);
 void row_drop(struct fleet *fleet, enum fleet_table table, void *row); /* drops one reference */
-/* Drops the references to all rows of the set, and empties the set. */
 void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order);
-/* Makes a row with one reference, which is in no table. The row also references `shard`, if it
- * points to the shard. Returns NULL if memory runs out. */
+/* Makes a row with one reference, in no table. NULL if memory runs out. */
 void *row_make(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard);
-/* Returns the set of the row's owner (a shard or a name) that contains the row, or NULL. */
+/* The set of rows of the row's owner (a shard or a name), or NULL. */
 struct order *row_owned(enum fleet_table table, void *row);
-/* Joins key and value to the text of a leaving domain. Returns false if they are too long. */
+/* Writes the text of a leaving domain. False if key and value are too long. */
 bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
                   struct str *ret_text);
 struct name *name_find(const struct order *names, struct str text); /* NULL: none */
@@ -101,7 +97,7 @@ void fleet_kinds_init(struct fleet *fleet);
 struct str shard_row_id(const struct shard_row *shard);
 
 /* -- view.c -- */
-/* Called before `row` leaves its table. Every view that has not returned the row keeps the row. */
+/* Call before `row` leaves its table. Views that have not returned the row keep the row. */
 void views_keep(struct fleet *fleet, enum fleet_table table, struct table_row *row);
 void views_cancel(struct fleet *fleet);
 #endif

@@ -25,7 +25,7 @@ uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct st
 
     if (fleet->tables[FLEET_LEAVING].count == 0) return 0; /* the usual case */
     if (!leaving_text(key, value, room, &text)) return 0;
-    /* The domain's rows follow this key, because the id of a shard is never empty. */
+    /* The id of a shard is never empty, so the domain's rows follow this key. */
     place = order_behind(&fleet->tables[FLEET_LEAVING], (struct order_key){text, STR_EMPTY});
     while ((found = order_next(&place))) {
         if (!str_equal(row_key(FLEET_LEAVING, found).first, text)) break;
@@ -44,18 +44,17 @@ uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard)
 }
 
 /* -- walks -- */
-/* Starts the walk, unless it was started before. Returns true if this call started it. */
+/* True if this call started the walk. */
 static bool walk_begin(const struct fleet *fleet, struct fleet_walk *walk)
 {
     bool first = !walk->begun;
 
     if (first) walk->changes = fleet->changes;
     walk->begun = true;
-    assert(walk->changes == fleet->changes); /* no change; otherwise the walk's row may be gone */
+    assert(walk->changes == fleet->changes); /* otherwise the walk's row may be gone */
     return first;
 }
 
-/* Returns the next row of the walk in the form for readers. */
 static bool walk_show(struct fleet_walk *walk, enum fleet_table table, struct fleet_row *ret_row)
 {
     const void *row = order_next(&walk->place);
@@ -71,7 +70,7 @@ bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_
     return walk_show(walk, table, ret_row);
 }
 
-/* Returns the shard's rows in `table`, or NULL if there is no such shard. */
+/* NULL if there is no such shard. */
 static const struct order *owned_by(const struct fleet *fleet, enum fleet_table table,
                                     struct str shard)
 {
@@ -105,7 +104,7 @@ bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
     while (!walk_show(walk, FLEET_DOMAINS, ret_row)) {
         place = owner ? order_behind(shards, row_key(FLEET_SHARDS, owner)) : order_begin(shards);
         owner = order_next(&place);
-        /* without changing walk->owner, so that the walk stays at its end */
+        /* walk->owner stays unchanged: the walk stays at its end */
         if (!owner) return false;
         walk->owner = owner;
         walk->place = order_begin(&owner->domains);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stored rows. A table says where the texts of a row are; all other code serves every kind. */
+/* Stored rows of all kinds. A table says where the texts of a row are. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-/* Seeds of the row hashes. Each table has its own seed, so equal rows of two tables differ. */
+/* Each table has its own seed, so that equal rows of two tables have different hashes. */
 static const uint64_t seeds[FLEET_TABLES] = {
     [FLEET_SHARDS] = 0x51a2d, [FLEET_CLUSTERS] = 0xc1057e2,   [FLEET_DOMAINS] = 0xd03a12,
     [FLEET_QUOTAS] = 0x907a5, [FLEET_PROVIDERS] = 0x920d1de2, [FLEET_LEAVING] = 0x1ea719,
@@ -30,10 +30,10 @@ static struct str name_text(const struct name *name)
 }
 
 /* -- the place of each text in a row -- */
-/* Where a text is: after the row's struct (OWN), in its shared name, or in the row's shard. */
+/* Where a text is: behind the row's struct (OWN), in its shared name, or in the row's shard. */
 enum source { OWN = 1, NAME, SHARD };
 static const struct layout {
-    uint8_t from[FLEET_TEXTS_MAX];   /* indexed by text of fleet_row: its enum source */
+    uint8_t from[FLEET_TEXTS_MAX];   /* by text: its enum source */
     uint8_t lens, text, name, shard; /* offsets in the row's struct; 0: no such member */
 } layouts[FLEET_TABLES] = {
 #define AT(type, member) offsetof(struct type##_row, member)
@@ -151,7 +151,7 @@ struct name *name_find(const struct order *names, struct str text)
     return order_find(names, (struct order_key){.first = text});
 }
 
-/* Finds a domain. The key points to the stored label, so that comparisons are fast. */
+/* The key points to the stored label, so that comparisons are fast. */
 struct domain_row *domain_find(const struct fleet *fleet, struct str key, struct str value)
 {
     const struct name *label = name_find(&fleet->labels, key);
@@ -189,7 +189,7 @@ static void name_drop(struct fleet *fleet, struct order *names, struct name *nam
 }
 
 /* -- making -- */
-/* Returns the bytes of a row's own texts, in a leaving row with two more bytes for a length. */
+/* A leaving row has two more bytes for a length. */
 static size_t own_bytes(enum fleet_table table, const struct str texts[FLEET_TEXTS_MAX])
 {
     size_t bytes = table == FLEET_LEAVING ? 2 : 0;
@@ -199,7 +199,7 @@ static size_t own_bytes(enum fleet_table table, const struct str texts[FLEET_TEX
     return bytes;
 }
 
-/* Compares by shard, and equal shards by the address of their text, which is the order of input. */
+/* Equal shards are compared by address, which is the order of input. */
 static int slice_compare(const void *a, const void *b)
 {
     const struct fleet_slice *left = a, *right = b;
@@ -209,7 +209,7 @@ static int slice_compare(const void *a, const void *b)
     return left->shard.at < right->shard.at ? -1 : left->shard.at > right->shard.at;
 }
 
-/* Sorts the slices by shard and keeps only the last of duplicates. Returns the new count. */
+/* Sorts the slices by shard and keeps the last of duplicates. Returns the new count. */
 static size_t slices_settle(struct fleet_slice *slices, size_t count)
 {
     size_t kept = 0;
@@ -236,14 +236,13 @@ static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, str
     for (size_t i = 0; i < count; i++) {
         row->slices[i] =
             (struct fleet_slice){str_of(at, from->slices[i].shard.len), from->slices[i].slice};
-        /* the NUL gives empty texts different addresses */
+        /* the NUL gives empty texts different addresses, for slice_compare() */
         at = text_put(at, from->slices[i].shard) + 1;
     }
     row->slice_count = slices_settle(row->slices, count);
     return true;
 }
 
-/* Makes the parts of a row that are not texts. Returns false if memory runs out. */
 static bool rest_make(struct fleet *fleet, const struct fleet_row *from, void *row, char *end)
 {
     struct shard_row *shard = row;
@@ -332,7 +331,7 @@ void row_drop(struct fleet *fleet, enum fleet_table table, void *row)
         memory_give(&fleet->bytes, quota->slices, quota->slice_bytes);
     }
     memory_give(&fleet->bytes, row, row_size(table, row));
-    /* at most one level of recursion, because a shard's row points to no row */
+    /* one level of recursion: a shard's row points to no row */
     if (shard) row_drop(fleet, FLEET_SHARDS, shard);
 }
 
@@ -391,7 +390,7 @@ uint64_t row_hash(enum fleet_table table, const void *row)
     struct fleet_row shown;
     uint64_t hash;
 
-    if (table == FLEET_DOMAINS) { /* most rows are domains, so their label is hashed in advance */
+    if (table == FLEET_DOMAINS) { /* most rows are domains */
         const struct domain_row *domain = row;
         return str_hash(shard_row_id(domain->shard),
                         str_hash(str_of(domain->text, domain->lens[0]), domain->label->hash));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views: all rows at one moment, in order, while commands are applied.
  *
- * A view walks the live tables. Two rules make the view show one moment. A row created after the
- * view has a higher `born`, and is skipped. A row that leaves its table before the walk has reached
- * it is added to the view's set `kept`, and returned at its place in the order. A view therefore
- * keeps only rows that were removed after its opening, and copies nothing.
+ * A view walks the live tables, with two rules. A row created after the view has a higher `born`,
+ * and is skipped. If a row leaves its table before the walk has reached the row, the view's set
+ * `kept` gets the row, and the walk returns the row at its place.
  *
- * The walk's position is a copy of the last key it returned, because the row itself may be gone. */
+ * The walk's position is a copy of the last key, because the row itself may be gone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +19,10 @@ struct fleet_view {
     uint64_t hash;
     enum err failed;
     enum fleet_table table;          /* the table that the view is reading */
-    struct order kept[FLEET_TABLES]; /* per table: removed rows that the view still must return */
-    void *given;                     /* row from `kept`, freed by the next call; NULL: none */
+    struct order kept[FLEET_TABLES]; /* per table: removed rows that must still be returned */
+    void *given;                     /* row from `kept`, freed by the next call, or NULL */
     enum fleet_table given_table;
-    struct order_place place; /* place in the table; valid while `changes` equals fleet->changes */
+    struct order_place place; /* valid while `changes` equals fleet->changes */
     uint64_t changes;
     bool begun; /* a row of this table was returned, so `last` is set */
     size_t first_len, second_len;
@@ -109,7 +108,7 @@ void views_keep(struct fleet *fleet, enum fleet_table table, struct table_row *r
     }
 }
 
-/* Returns the table's next row that belongs to the view, or NULL. Does not advance the walk. */
+/* Does not advance the walk. NULL at the end. */
 static struct table_row *table_peek(struct fleet_view *view)
 {
     struct fleet *fleet = view->fleet;
@@ -136,7 +135,7 @@ static void view_remember(struct fleet_view *view, struct order_key key)
     if (key.second.len > 0) memcpy(view->last + key.first.len, key.second.at, key.second.len);
 }
 
-/* Returns the next row from the table or from `kept`, whichever comes first in order, or NULL. */
+/* From the table or from `kept`. NULL at the end. */
 static void *view_give_next(struct fleet_view *view)
 {
     struct order *kept = &view->kept[view->table];

@@ -6,7 +6,7 @@
 
 enum {
     FORMAT_COMMAND_TEXT_MAX = 64 << 10
-}; /* far above the limits of fleet/core, whose errors name the exceeded limit */
+}; /* far above fleet/core's limits, whose errors name the limit */
 
 /* -- writing -- */
 enum err fleet_command_encode(const struct fleet_command *command, struct buf *into)

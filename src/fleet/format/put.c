@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes JSON like the original: without blanks. The five characters that are special in HTML or
- * JavaScript are escaped. Control characters become \u00XX, except \n, \r and \t. */
+/* Writes JSON like the original: without blanks. <, >, &, U+2028 and U+2029 are escaped. Control
+ * characters become \u00XX, except \n, \r and \t. */
 #include <string.h>
 
 #include "fleet/format/record.h"
@@ -10,7 +10,7 @@ static bool byte_is_plain(unsigned char c)
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
 }
 
-/* Appends the escape of the first character in `text`. *ret_len is the character's length. */
+/* Escapes the first character of `text`. *ret_len is the character's length. */
 static enum err escape_put(struct buf *into, struct str text, size_t *ret_len)
 {
     unsigned char c = (unsigned char)text.at[0];
@@ -68,7 +68,7 @@ enum err json_name_put(struct buf *into, char before, struct str name)
     return ERR_OK;
 }
 
-/* Returns the last slice of the smallest shard after `last`, or NULL. O(n^2) for a whole row. */
+/* The next shard after `last`, with its last slice, or NULL. O(n^2) for a whole row. */
 static const struct fleet_slice *slice_behind(const struct fleet_slice *slices, size_t count,
                                               const struct str *last)
 {

@@ -63,7 +63,7 @@ static enum err level_enter(struct format_record *record, const struct record_sh
     return ERR_OK;
 }
 
-/* Returns the field whose value is being read: a list, a map or an object. */
+/* The list, map or object that is being read. */
 static const struct shape_field *field_open(const struct format_record *record)
 {
     return record->depth > 1 ? record->levels[record->depth - 2].field : NULL;
@@ -107,7 +107,6 @@ static enum err map_token(struct format_record *record, enum json_token token, s
     return record->row(record->owner, field->slot, note);
 }
 
-/* Handles the closing bracket of the innermost object. */
 static enum err object_end(struct format_record *record, struct note *note)
 {
     const struct shape_field *field = field_open(record);
@@ -155,7 +154,7 @@ static enum err slice_value(struct format_record *record, enum json_token token,
 }
 
 /* -- fields -- */
-/* Handles a null value, which leaves a text or number unchanged. */
+/* Null leaves a text or number unchanged. */
 static enum err field_null(struct format_record *record, const struct shape_field *field,
                            struct note *note)
 {
@@ -198,7 +197,6 @@ static enum err field_value(struct format_record *record, const struct shape_fie
     return level_enter(record, field->shape, payload, false); /* the shape of a map is NULL */
 }
 
-/* Handles a token inside the innermost open object or list. */
 static enum err inner_token(struct format_record *record, enum json_token token, struct str text,
                             struct note *note)
 {

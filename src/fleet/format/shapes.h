@@ -4,13 +4,13 @@
 #define FLEET_FORMAT_SHAPES_H
 #include "fleet/format/record.h"
 
-extern const struct record_shape fleet_command_shape; /* field n describes the payload of kind n */
+extern const struct record_shape fleet_command_shape; /* field n: the payload of kind n */
 enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE };     /* slots in numbers[] */
 /* The members of the state's JSON: the rows of each table, then the seal. */
 extern const struct shape_field fleet_members[FLEET_TABLES + 1];
 extern const struct record_shape fleet_state_shape;
-/* For --bootstrap-state. The members of a quota's key may be outside of "key". Tables other than
- * quotas and providers are skipped. */
+/* For --bootstrap-state: only quotas and providers. A quota may have provider and region directly,
+ * without an object "key". */
 extern const struct record_shape fleet_seed_shape;
 
 /* Makes a row from the texts of `payload`. ERR_PARSE: a time is invalid. */

@@ -2,9 +2,9 @@
 /* Reads the state's JSON in pieces into the tables.
  *
  * Rows are applied as they arrive, by the rules of commands. Clusters and domains need their
- * shards. If a tool has sorted the keys, the shards come last, and a second pass reads clusters and
- * domains. A table that appears twice is refused: the second one should replace the first, but the
- * rows of the first were already applied. */
+ * shards: if shards come last, because a tool has sorted the keys, a second pass reads clusters and
+ * domains. A table that appears twice is refused, because the first table's rows were already
+ * applied. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum {
     STATE_READ_TEXT_MAX = 1 << 20,
-    ROW_BYTES_MAX = 64 << 20, /* memory of one row; the largest is a quota with long names */
+    ROW_BYTES_MAX = 64 << 20, /* memory of one row: a quota with long names */
     SEAL_FORMAT_MAX = 2,      /* format 1 has no leaving domains */
 };
 

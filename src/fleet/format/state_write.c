@@ -9,7 +9,7 @@ struct fleet_state_writer {
     struct fleet_view *view;
     struct fleet_state_style style;
     enum fleet_table table; /* the table being written */
-    bool begun, any, done;  /* set after any byte, after a row of this table, after the last byte */
+    bool begun, any, done;  /* set after any byte, a row of this table, the last byte */
 };
 
 enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,
@@ -47,7 +47,7 @@ static enum fleet_table tables_end(const struct fleet_state_writer *writer)
     return any_leaving(writer) ? FLEET_TABLES : FLEET_LEAVING;
 }
 
-/* Writes the text before the rows of `table`. Earlier tables that are not written yet are empty. */
+/* Writes the text before the rows of `table`. A table without rows is null or {}. */
 static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table table,
                              struct buf *into)
 {

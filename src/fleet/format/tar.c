@@ -3,9 +3,9 @@
  *     0 name 100, 100 mode 8, 108 owner 8, 116 group 8, 124 size 12, 136 time 12, 148 sum 8
  *     156 type 1, 157 link name 100, 257 "ustar\0" 6, 263 "00" 2, 265 owner's name 32
  *     297 group's name 32, 329 device 8 + 8, 345 prefix 155, 500 zero 12
- * Numbers are octal digits followed by a NUL or a blank. A size of more than eleven digits is
- * binary, big-endian, with the top bit of its first byte set. The checksum is the sum of all bytes
- * of the header, with blanks in the checksum's own field. */
+ * Numbers are octal digits before a NUL or a blank. A size of more than eleven digits is binary,
+ * big-endian, with the top bit of its first byte set. The checksum is the sum of all bytes of the
+ * header, with blanks in the checksum's field. */
 #include "fleet/format/tar.h"
 
 #include <stdio.h>
@@ -77,7 +77,6 @@ size_t tar_padding(uint64_t size)
 }
 
 /* -- reading -- */
-/* Parses octal digits between blanks, up to a NUL. Returns false if malformed or too large. */
 static bool octal(const char *at, size_t len, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -98,14 +97,14 @@ static bool size_of(const char *at, uint64_t *ret_size)
     uint64_t size = 0;
 
     if (!((unsigned char)at[0] & 0x80)) return octal(at, SIZE_BYTES, ret_size);
-    /* the number is negative or has more than 64 bits */
+    /* negative, or more than 64 bits */
     if (at[0] != '\x80' || at[1] || at[2] || at[3]) return false;
     for (size_t i = 4; i < SIZE_BYTES; i++) size = size << 8 | (unsigned char)at[i];
     *ret_size = size;
     return true;
 }
 
-/* Reads the name. A POSIX header may have a prefix, which is joined to the name with '/'. */
+/* A POSIX header may have a prefix: "prefix/name". */
 static void name_read(const char *block, char to[TAR_NAME_MAX + 1])
 {
     size_t prefix = 0, name = strnlen(block + AT_NAME, NAME_BYTES);

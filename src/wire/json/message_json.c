@@ -34,10 +34,10 @@ static void put_enum(struct ndjson *json, struct str key, const ProtobufCFieldDe
     if (value)
         ndjson_c_string(json, key, value->name);
     else
-        ndjson_i64(json, key, number); /* the value is unknown here: it is from a newer contract */
+        ndjson_i64(json, key, number); /* unknown value: from a newer contract */
 }
 
-/* Writes ids and digests in hexadecimal, because they are random or computed bytes, never text. */
+/* Ids and digests are never text. */
 static void put_bytes(struct ndjson *json, struct str key, const ProtobufCFieldDescriptor *field,
                       const ProtobufCBinaryData *bytes)
 {
@@ -53,7 +53,6 @@ static void put_bytes(struct ndjson *json, struct str key, const ProtobufCFieldD
     ndjson_c_string(json, key, hex);
 }
 
-/* Writes one value of the field's type at `at`. */
 static void put_value(struct ndjson *json, struct str key, const ProtobufCFieldDescriptor *field,
                       const void *at)
 {
@@ -85,7 +84,7 @@ static void put_value(struct ndjson *json, struct str key, const ProtobufCFieldD
     }
 }
 
-/* The generated code does not mark maps: the shape and name of the entry identify a map. */
+/* The generated code does not mark maps, so the entry's shape and name decide. */
 static bool is_map(const ProtobufCFieldDescriptor *field)
 {
     const ProtobufCMessageDescriptor *entry = field->descriptor;
