@@ -15,31 +15,31 @@
 #include "io/signals.h"
 #include "obs/events.h"
 
-/* LOOK_EVERY_MS: how often the TLS certificate and key are compared with their files. */
+/* how often the TLS certificate and key are compared with their files */
 enum { LOOK_EVERY_MS = 1000, SIGNAL_EXIT = 128 };
 
 struct chassis {
     const struct program *program;
     const struct command_call *call;
     char name[COMMAND_PATH_CAP]; /* "muster dev" */
-    struct conf *conf_at_start;  /* conf_at_start lives until exit: parts may point to its texts */
-    struct conf *conf;           /* the settings in force */
+    struct conf *conf_at_start;  /* lives until exit, because parts may point to its texts */
+    struct conf *conf;
     struct real_io *real;
     struct fs_lock *lock;
     struct instruments *instruments;
     struct tls_context *tls;
-    uint64_t tls_loads;      /* tls_loads is the load count of the TLS certificate in use */
-    struct note tls_refused; /* tls_refused is the last logged TLS reload error, or "" */
+    uint64_t tls_loads;
+    struct note tls_refused; /* last logged error of a TLS reload, or "" */
     struct status_server status;
     struct signals *signals;
     struct timer live_timer, look_timer;
     mono_time started;
     const struct chassis_hooks *hooks;
     struct role_base *state; /* the role's */
-    size_t drained;          /* drained counts the role's drains that have started */
-    bool running;            /* all is open */
+    size_t drained;
+    bool running; /* all is open */
     bool stopping;
-    enum err failed; /* failed is the error that ended the running role */
+    enum err failed;
     int failed_code;
     struct note failed_note;
 };
@@ -94,7 +94,7 @@ void chassis_stop(struct chassis *chassis)
 
 void chassis_fail(struct chassis *chassis, enum err err, const struct note *note)
 {
-    chassis_give_up(chassis, 1, err, note); /* a running role fails with exit code 1 */
+    chassis_give_up(chassis, 1, err, note);
 }
 
 void chassis_give_up(struct chassis *chassis, int exit_code, enum err err, const struct note *note)
@@ -180,8 +180,8 @@ static enum err chassis_open_status_server(struct chassis *c, struct note *note)
     return status_server_open(&c->status, c->instruments, &facts, &http, note);
 }
 
-/* Returns ERR_INVALID if a file that the settings name cannot be opened, whatever error the opener
- * returned. An error that another process or the machine causes keeps its own exit code. */
+/* Turns an error that a wrong setting causes into ERR_INVALID. An error that another process or the
+ * machine causes stays. */
 static enum err chassis_as_setting(enum err err)
 {
     switch (err) {
@@ -197,7 +197,7 @@ static enum err chassis_as_setting(enum err err)
     }
 }
 
-/* Closes the parts in reverse order of opening. Parts that were never opened are skipped. */
+/* Parts that were never opened are skipped. */
 static void chassis_close_parts(struct chassis *c)
 {
     signals_close(c->signals);
@@ -237,7 +237,6 @@ static void chassis_say_changes(struct chassis *c, const struct conf *next,
     if (changes->count == 0) LOG_INFO(log, "no setting changed");
 }
 
-/* Logs each problem of a refused configuration. Changes nothing. */
 static void chassis_say_refused(struct chassis *c, enum err err, struct str problems)
 {
     const struct log_source *log = &c->instruments->log;
@@ -249,8 +248,8 @@ static void chassis_say_refused(struct chassis *c, enum err err, struct str prob
     LOG_ERROR(log, "reload failed: the old configuration stays in force", log_err("err", err));
 }
 
-/* Reads the configuration again. Counts the reload before logging it, so that a reader of the log
- * line finds the new count in the metrics. */
+/* Reads the configuration again. The reload is counted first, so that a reader of the log line
+ * finds the new count in the metrics. */
 static bool chassis_reload_conf(struct chassis *c)
 {
     struct conf_changes changes;
@@ -260,7 +259,7 @@ static bool chassis_reload_conf(struct chassis *c)
 
     buf_init(&problems, PROGRAM_TEXT_MAX);
     err = program_read_conf(c->program, c->call, &next, &problems);
-    if (!err) err = role_problems(c->hooks->role, next, &problems); /* nothing is taken half */
+    if (!err) err = role_problems(c->hooks->role, next, &problems);
     if (!err) err = conf_reload(c->conf, next, &changes);
     if (err) {
         instruments_count_reload(c->instruments, false, 0);
@@ -278,8 +277,8 @@ static bool chassis_reload_conf(struct chassis *c)
     return !err;
 }
 
-/* Reloads changed TLS files. SIGHUP (`asked`) logs a failure again; the timer logs only a new one.
- * Compares the load count, because a new connection may have reloaded the files already. */
+/* Reloads changed TLS files. SIGHUP (`asked`) logs every failure, the timer only a new one. The
+ * load count shows whether a new connection has already reloaded the files. */
 static void chassis_look_at_tls(struct chassis *c, bool asked)
 {
     const struct log_source *log = &c->instruments->log;
@@ -340,7 +339,7 @@ static void chassis_on_signal(void *owner, int signal)
 
     if (signal != SIGHUP && c->stopping) {
         if (c->hooks->second_signal_ends) _exit(SIGNAL_EXIT + signal);
-        return; /* the stop is under way */
+        return; /* the process is stopping already */
     }
     if (signal != SIGHUP) {
         c->stopping = true;
@@ -348,7 +347,7 @@ static void chassis_on_signal(void *owner, int signal)
         if (c->running) chassis_begin_stop(c); /* otherwise chassis_run_role begins the stop */
         return;
     }
-    if (!c->running) { /* a half-built role must not mix old and new settings */
+    if (!c->running) { /* the start has not ended: old and new settings must not mix */
         LOG_WARN(log, "ignored SIGHUP: start-up is not finished");
         return;
     }
@@ -412,7 +411,7 @@ static int chassis_print_conf(const struct chassis *c)
     return exit_code;
 }
 
-/* Prints the start message. It goes to stderr when stdout carries events. */
+/* Uses stderr when stdout has the events. */
 static void chassis_say_started(const struct chassis *c)
 {
     bool events = conf_choice(c->conf, "events.sink") == EVENTS_STDOUT;
@@ -453,7 +452,7 @@ static void chassis_run_role(struct chassis *c)
     timer_start_in(&c->live_timer, conf_number(c->conf, "http.live-every"));
     timer_start_in(&c->look_timer, LOOK_EVERY_MS);
     c->running = true;
-    if (c->stopping) chassis_begin_stop(c); /* the stop was requested during the start */
+    if (c->stopping) chassis_begin_stop(c); /* the stop came during the start */
     real_io_run(c->real);
     LOG_INFO(log, "stopped");
 }

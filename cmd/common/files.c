@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the files of all options in one pass over the option table, then the certificates. A file
- * may still vanish, or a disk may fill up, between this check and the use of the file; opening the
- * role then fails. Runs before the loop. */
+/* Checks the files of all options in one pass over the option table, then the certificates. Runs
+ * before the loop. */
 #include "common/files.h"
 
 #include <stdio.h>
@@ -19,7 +18,7 @@ static const struct {
 };
 /* TLS options whose files are checked together, as the roles open them later. */
 static const struct {
-    const char *what, *cert, *key, *ca; /* an error names the option `what` */
+    const char *what, *cert, *key, *ca; /* errors name the option `what` */
 } tls_files[] = {
     {"tls.cert-file", "tls.cert-file", "tls.key-file", "tls.ca-file"},
     {"etcd-ca-file", "tls.cert-file", "tls.key-file", "etcd-ca-file"},
@@ -27,7 +26,7 @@ static const struct {
     {"transport.cert_file", "transport.cert_file", "transport.key_file", "transport.ca_file"},
 };
 
-/* Returns NULL if the option is not set or the role does not have it. */
+/* NULL: the option is not set, or the role does not have it. */
 static const char *files_text_of(const struct option_table *table, const struct conf *conf,
                                  const char *name)
 {
@@ -61,7 +60,7 @@ static enum err files_check_input(struct fs *fs, const char *name, const char *p
     return err;
 }
 
-/* Joins `base` and the given path. With a NULL `base` the path stays as given. */
+/* `base` NULL: the given path. */
 static enum err files_join_path(const char *name, const char *base, const char *given,
                                 char path[FS_PATH_CAP], struct note *note)
 {
@@ -79,8 +78,8 @@ enum err files_below_data_dir(const struct conf *conf, const char *name, const c
     return files_join_path(name, conf_text(conf, "data-dir"), given, path, note);
 }
 
-/* Checks that an output file could be written. `base`, the directory of the file, may be NULL; a
- * missing one is made later. */
+/* Checks that a file could be written. `base`, its directory, may be NULL; a missing one is made
+ * later. */
 static enum err files_check_output(struct fs *fs, const char *name, const char *given,
                                    const char *base, struct note *note)
 {

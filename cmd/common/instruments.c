@@ -28,7 +28,7 @@ static enum err instruments_open_log_file(const char *path, int *ret_fd, struct 
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, LOG_FILE_MODE);
 
     if (fd < 0) {
-        int error = errno; /* keeps errno of open, because the next line may change errno */
+        int error = errno; /* the next line may change errno */
         note_set(note, "log.file %s: %s", path, strerror(error));
         switch (error) {
         case ENOENT:
@@ -39,7 +39,7 @@ static enum err instruments_open_log_file(const char *path, int *ret_fd, struct 
         case EROFS:
         case ELOOP:
         case ENXIO:
-        case ENAMETOOLONG: return ERR_INVALID; /* another path would work */
+        case ENAMETOOLONG: return ERR_INVALID; /* a shorter path would work */
         default: return ERR_IO;
         }
     }
@@ -128,7 +128,7 @@ void instruments_event(struct instruments *instruments, const char *what)
     ndjson_c_string(&line, STR("event"), what);
     ndjson_u64(&line, STR("pid"), (uint64_t)getpid());
     ndjson_c_string(&line, STR("version"), version_number());
-    if (!ndjson_end(&line)) { /* events_write itself logs a failure */
+    if (!ndjson_end(&line)) { /* events_write logs a failure itself */
         (void)events_write(instruments->events, EVENT_KEEP, str_of(out.data, out.len - 1));
     }
     buf_deinit(&out);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log, metrics, events and probes of a process, opened from its configuration. This file only
- * maps options to the parts of obs; it has no behaviour of its own. */
+/* The log, metrics, events and probes of a process, opened from its configuration. */
 #ifndef COMMON_INSTRUMENTS_H
 #define COMMON_INSTRUMENTS_H
 #include "conf/conf.h"
@@ -15,7 +14,7 @@
 struct instruments {
     struct clock *clock;
     char *log_file; /* NULL: stderr */
-    int log_fd;     /* this struct owns log_fd when log_file is set */
+    int log_fd;     /* the logger's descriptor; owned if log_file is set */
     struct logger *logger;
     struct log_source log;
     struct metrics *metrics;
@@ -27,7 +26,7 @@ struct instruments {
     struct health_check *ready;
 };
 
-/* Returns ERR_NOMEM or the error of opening a file, with a note that names the option. */
+/* ERR_NOMEM or the error of opening a file, with a note that names the option. */
 enum err instruments_open(struct io *io, const struct conf *conf, const char *process_name,
                           struct instruments **ret_instruments, struct note *note);
 void instruments_close(struct instruments *instruments); /* NULL is fine */
@@ -42,6 +41,6 @@ void instruments_set_tls(struct instruments *instruments, const struct tls_conte
 /* Adds /healthz, /readyz, /metrics and the /debug pages to a newly opened server. Call it once. */
 enum err instruments_serve(struct instruments *instruments, struct http_server *http,
                            struct note *note);
-void instruments_unserve(struct instruments *instruments); /* before the HTTP server closes */
+void instruments_unserve(struct instruments *instruments); /* call before the HTTP server closes */
 void instruments_set_ready(struct instruments *instruments, bool ready);
 #endif

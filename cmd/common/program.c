@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a program: finds its command, reads its configuration, prints its output, and turns an error
- * into an exit code. One thread. The only static variable is for `nftw`. */
+ * into an exit code. One thread. */
 #include "common/program.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ int program_print(struct str text)
     return err_exit_code(ERR_INTERNAL);
 }
 
-/* Prints "muster dev: LINE" on stderr with one write. */
+/* Prints "muster dev: LINE" with one write. */
 static void program_print_line(const struct command_call *call, struct str line)
 {
     char path[COMMAND_PATH_CAP];
@@ -36,7 +36,7 @@ static void program_print_line(const struct command_call *call, struct str line)
         command_path_text(call, path);
     buf_init(&shown, PROGRAM_TEXT_MAX);
     if (printable_append(line, &shown))
-        buf_clear(&shown); /* if memory is missing, the command's name is still printed */
+        buf_clear(&shown); /* without memory, only the command's name is printed */
     fprintf(stderr, "%s: %.*s\n", path, STR_ARG(buf_peek(&shown)));
     buf_deinit(&shown);
 }
@@ -57,7 +57,7 @@ void program_say_problems(const struct command_call *call, struct str problems)
 
 /* -- configuration -- */
 
-/* False: no option can come from the environment, so the command does not judge the environment. */
+/* False: no option of the table can come from the environment. */
 static bool program_reads_environment(const struct option_table *table)
 {
     for (size_t i = 0; i < table->count; i++) {
@@ -144,7 +144,7 @@ enum err program_load_conf(const struct program *program, const struct command_c
 
 /* -- the run -- */
 
-/* Maximum bytes of a command's output, for example the plan of a large fleet. */
+/* bytes of a command's output, for example the plan of a large fleet */
 enum { OUT_MAX = 1 << 30 };
 
 static int program_run_act(const struct command_call *call, const struct conf *conf,
@@ -185,7 +185,7 @@ enum err program_version(struct program_run *run)
     return version_print(run->call->path[0]->name, &run->out);
 }
 
-/* Prints the help as an error message, because a group was named without one of its commands. */
+/* Shows the help of a group that was named without a command. */
 static int program_help_as_mistake(const struct command_call *call)
 {
     struct buf text;
@@ -198,8 +198,8 @@ static int program_help_as_mistake(const struct command_call *call)
     return err ? program_fail(call, err, NULL) : err_exit_code(ERR_INVALID);
 }
 
-/* Opens /dev/null for standard files that are closed at the start. Otherwise the next file that is
- * opened would get such a number, and output would be written into that file. */
+/* Opens /dev/null for closed standard files. Otherwise the next opened file would get their number,
+ * and output would be written into it. */
 static bool program_fill_standard_files(void)
 {
     int fd;
@@ -223,7 +223,7 @@ int program_main(const struct command *root, int argc, char **argv)
     if (call.wish == COMMAND_VERSION) return program_run_act(&call, NULL, program_version);
     if (call.wish == COMMAND_HELP) return program_run_act(&call, NULL, program_print_help);
     if (call.wish == COMMAND_MISSING) return program_help_as_mistake(&call);
-    err = version_check_engines(&note); /* only help and version run with any libraft */
+    err = version_check_engines(&note); /* with a wrong libraft only help and version run */
     if (err) return program_fail(&call, err, &note);
     return command_of(&call)->run(&program, &call);
 }

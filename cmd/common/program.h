@@ -11,20 +11,17 @@ struct program {
     const char *const *environment;
 };
 
-/* Runs a whole program and returns the exit code for main. */
 int program_main(const struct command *root, int argc, char **argv);
 
-/* Reads a command's flags, environment and configuration file (option `config`). Checks the number
- * of arguments. On failure `problems` holds a line for each problem. Prints nothing, so that a
- * reload can use this function. */
+/* Reads a command's flags, environment and configuration file (option `config`), and checks the
+ * number of arguments. After an error `problems` has a line for each problem. Prints nothing. */
 enum err program_read_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf, struct buf *problems);
-/* Reads a command's configuration like program_read_conf, and prints problems on stderr.
- * ERR_INVALID, ERR_NOMEM. */
+/* Like program_read_conf, but prints problems on stderr. ERR_INVALID, ERR_NOMEM. */
 enum err program_load_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf);
 /* Adds a file to the sources of `conf`. An error in the file, or in reading it, becomes a problem
- * of `conf`. Returns ERR_INVALID, ERR_NOMEM and the errors of fs_read_whole. */
+ * of `conf`. ERR_INVALID, ERR_NOMEM and the errors of fs_read_whole. */
 enum err program_add_file(struct conf *conf, const char *path);
 
 /* -- printing; on stderr, text from outside is made printable -- */
@@ -39,9 +36,9 @@ int program_print(struct str text);
 struct program_run {
     const struct command_call *call;
     const struct conf *conf;
-    struct buf out; /* out is printed when the command ends, even if it fails */
+    struct buf out; /* printed when the command ends, even after an error */
     struct note note;
-    int exit_code; /* exit_code of a command that has printed its problems itself */
+    int exit_code; /* exit code of a command that prints its problems itself */
 };
 typedef enum err program_act_fn(struct program_run *run);
 struct program_action {
@@ -53,13 +50,13 @@ int program_act(void *context, const struct command_call *call); /* what `data` 
     {                                                                                              \
         .act = (fn)                                                                                \
     }
-enum err program_version(struct program_run *run); /* prints which build this is */
+enum err program_version(struct program_run *run);
 
-/* Gives files that root owns in a service's data directory to the directory's owner, so that the
- * service can start after a command that root ran. Errors are ignored, because the service's start
- * then fails and names the file. */
+/* Changes the owner of files in a service's data directory from root to the directory's owner, so
+ * that the service can read what a command of root wrote. Errors are ignored: the service will
+ * report the file. */
 void program_give_to_owner(const char *dir);
 
-/* Maximum size of the output, error and help buffers of the programs, in bytes. */
+/* bytes of output, error and help texts */
 enum { PROGRAM_TEXT_MAX = COMMAND_TEXT_MAX };
 #endif

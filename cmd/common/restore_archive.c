@@ -12,7 +12,7 @@
 struct machines {
     struct store_machine *store;
     struct member_machine *member;
-    struct state_machine all[3]; /* the last element has id 0 */
+    struct state_machine all[3]; /* the last one has id 0 */
 };
 
 static void machines_close(struct machines *m)

@@ -9,6 +9,6 @@
 /* Restores the archive in the first argument into `data-dir`, for a replica at `raft-advertise`. */
 enum err restore_archive(const struct conf *conf, const char *name, bool replaces, bool json,
                          struct buf *out, struct note *note);
-program_act_fn restore_act; /* restores by the options of coordinator_restore_table */
+program_act_fn restore_act; /* its options: coordinator_restore_table */
 enum err verify_archive(const char *path, bool json, struct buf *out, struct note *note);
 #endif

@@ -74,7 +74,7 @@ const struct role dev_role = {.name = "dev", .table = &dev_table, .check = setti
 
 /* -- coordinator -- */
 
-/* Refuses port 0 (any free port), because the other replicas store this replica's raft port. */
+/* Refuses port 0 (any free port), because other replicas store the port. */
 static enum err settings_check_raft(const struct conf *conf, struct note *note)
 {
     const char *bind = conf_text(conf, "raft-bind"),
@@ -105,7 +105,7 @@ static enum err settings_check_addresses(const struct conf *conf, const char *na
     return ERR_OK;
 }
 
-/* Checks the timing after scaling, with the same arithmetic as replica_open. */
+/* Checks the scaled times, with the arithmetic of replica_open. */
 static enum err settings_check_timing(const struct conf *conf, struct note *note)
 {
     uint64_t scale = conf_number(conf, "timing-scale");
@@ -225,7 +225,7 @@ static enum err settings_gather_worker(const struct conf *conf, struct buf *prob
 
 const struct role worker_role = {.name = "worker",
                                  .table = &worker_run_table,
-                                 .check = settings_check_dev, /* checks the HTTP listener */
+                                 .check = settings_check_dev,
                                  .gather = settings_gather_worker};
 
 /* -- shard -- */
@@ -270,7 +270,7 @@ const struct role shard_role = {
 
 /* -- operator -- */
 
-/* Demand comes from one place. */
+/* Demand must come from one source. */
 static enum err settings_check_source(const struct conf *conf, struct note *note)
 {
     bool kube = conf_bool(conf, "kubernetes") || conf_is_set(conf, "kubeconfig");

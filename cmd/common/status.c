@@ -103,7 +103,7 @@ enum err status_server_open(struct status_server *s, struct instruments *instrum
             "--http-listen 127.0.0.1:0",
             http->address);
     if (err) {
-        note_prefix(note, "http.listen"); /* the note already contains the address */
+        note_prefix(note, "http.listen"); /* the note names the address already */
         return err;
     }
     snprintf(s->address, sizeof s->address, "%s", http_address(s->http));

@@ -8,22 +8,21 @@
 #include "common/instruments.h"
 
 enum { STATUS_ADDRESS_CAP = 320 };
-struct status_facts { /* the values of {command} and other placeholders of the page */
+struct status_facts { /* values for the placeholders of the page */
     const char *command, *version, *commit, *data_dir;
     const char *warning; /* shown at the top of the page; NULL: no warning */
 };
 struct status_server {
     struct instruments *instruments;
-    char address[STATUS_ADDRESS_CAP]; /* the bound address; "" if HTTP is off */
+    char address[STATUS_ADDRESS_CAP]; /* "" if HTTP is off */
     struct http_server *http;         /* NULL: HTTP is off */
     struct http_channel *live;
 };
-/* Opens the listener. The texts in `facts` and `http` must outlive it. Returns ERR_BUSY with advice
- * in the note if the address is taken, and the errors of http_open. */
+/* The texts in `facts` and `http` must outlive the listener. ERR_BUSY: the address is taken. Also
+ * errors of http_open. */
 enum err status_server_open(struct status_server *server, struct instruments *instruments,
                             const struct status_facts *facts, const struct http_options *http,
                             struct note *note);
 void status_server_close(struct status_server *server); /* a zeroed server is fine */
-/* Sends new numbers to the live status page. */
 void status_server_send(struct status_server *server, uint64_t uptime_ms, struct loop_stats loop);
 #endif

@@ -26,10 +26,10 @@
 OPTION_TABLES(DECLARE_TABLE)
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
-/* Checks the rules between a role's settings; the table checks each option alone. Returns the first
- * problem as ERR_INVALID with a note. Reads no file and uses no network. */
+/* Checks the rules between a role's settings. Returns the first problem as ERR_INVALID with a note.
+ * Reads no file and uses no network. */
 typedef enum err role_check_fn(const struct conf *conf, struct note *note);
-/* Checks a role's rules like role_check_fn, but reports every problem, one line each. */
+/* Like role_check_fn, but adds a line for every problem. */
 typedef enum err role_gather_fn(const struct conf *conf, struct buf *problems);
 struct role {
     const char *name;
@@ -37,7 +37,7 @@ struct role {
     role_check_fn *check;
     role_gather_fn *gather; /* may be NULL */
 };
-/* Applies all rules of a role. Returns ERR_OK, or an error with one line for each problem. */
+/* Applies all rules of a role. After an error `problems` has one line for each problem. */
 enum err role_problems(const struct role *role, const struct conf *conf, struct buf *problems);
 extern const struct role dev_role, coordinator_role, shard_role, operator_role;
 extern const struct role provider_role, worker_role;
@@ -45,7 +45,7 @@ extern const struct role provider_role, worker_role;
 extern const char *const role_names[];
 extern const struct role *const roles[];
 
-/* Values of `instruction queue --kind`, in the order of the option's choices. */
+/* In the order of the choices of `instruction queue --kind`. */
 enum instruction_choice {
     INSTRUCTION_ASSIGN,
     INSTRUCTION_UNASSIGN,
@@ -53,12 +53,11 @@ enum instruction_choice {
     INSTRUCTION_DRAIN,
     INSTRUCTION_TRANSFER,
 };
-/* Values of conf_choice for --backend. obs/log.h has the values of log.level and log.format, and
+/* Values of conf_choice for --backend. obs/log.h has those of log.level and log.format,
  * obs/events.h those of events.sink. */
 enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
 
 /* -- for the files of tables -- */
-/* A table and its rows. */
 #define TABLE(name, ...)                                                                           \
     static const struct option name##_options[] = {__VA_ARGS__};                                   \
     const struct option_table name##_table = {name##_options, ARRAY_LEN(name##_options)}

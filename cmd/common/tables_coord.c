@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of `musterctl coord`: first the store, then the options of each operation. */
+/* The options of `musterctl coord`: the store, then the options of each operation. */
 #include "common/tables.h"
 #include "common/tables_ctl.h"
 

@@ -86,7 +86,7 @@ TABLE(upsert_provider, NEEDED("name", "NAME", "aws", "the provider"),
       WANTED("region", "NAME", "eu-west-1", "the region it serves"), OPTION_REQUEST_ID,
       CTL_OPTIONS);
 
-/* Takes at most two machines in --id, because one rule needs a second machine. */
+/* One rule needs a second machine, so --id takes at most two. */
 TABLE(provider_verify,
       FLAG("id", LIST, .placeholder = "ID,...", .example = "m-7,m-8",
            .help = "work on these, one or two; without it, on the cheapest that are Speculative, "
@@ -165,7 +165,7 @@ TABLE(snapshot_restore,
       NEEDED("data-dir", "DIR", "coord-data", "the data directory to make; what it holds goes"),
       NEEDED("node-id", "NAME", "node-0", "name of the node, as it is started with --id"),
       OPTION_RESTORE_ADDRESS, CTL_OPTIONS,
-      /* CTL_OPTIONS are ignored; BigFleet's command lines may have them */);
+      /* CTL_OPTIONS are ignored: BigFleet's command lines may have them */);
 
 TABLE(coordinator_restore, NEEDED("data-dir", "DIR", "coord-data", "the data directory to make"),
       OPTION_RESTORE_ADDRESS,

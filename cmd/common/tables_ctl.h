@@ -10,8 +10,8 @@ enum ctl_output {
     CTL_OUTPUT_TABLE,
     CTL_OUTPUT_JSON,
     CTL_OUTPUT_YAML,
-    CTL_OUTPUT_WIDE, /* OUTPUT_WIDE prints a table with every scalar field */
-    CTL_OUTPUT_NAME, /* OUTPUT_NAME prints only the first column of a table */
+    CTL_OUTPUT_WIDE, /* a table with a column for every scalar field */
+    CTL_OUTPUT_NAME, /* only the first column of a table */
 };
 
 #define OPTION_OUTPUT                                                                              \

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of the roles (coordinator, shard, operator, provider, worker, dev). Flags, the
- * environment and a file can set them. */
+/* The options of the roles (coordinator, shard, operator, provider, worker, dev). */
 #include "common/tables.h"
 #include "member/config/options.h"
 
@@ -54,7 +53,7 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
 #define OPTION_LIVE_EVERY                                                                          \
     OPTION("http.live-every", DURATION, .flags = OPTION_RELOAD, .fallback = "1s", .min = 100,      \
            .max = 60 * 1000ull, .help = "how often the status page gets new numbers")
-/* Of the replicated log. */
+/* For the replicated log. */
 #define OPTIONS_TIMING                                                                             \
     OPTION(                                                                                        \
         "election", DURATION, .also_key = "cluster.election_timeout", .fallback = "250ms",         \
@@ -187,7 +186,7 @@ TABLE(
         "listener speaks TLS and callers show who they are. A changed file is noticed",
         "the authority that callers' and replicas' certificates come from"),
     OPTION_HTTP("127.0.0.1:8790"), OPTION_LIVE_EVERY, OPTIONS_LOG,
-    OPTIONS_EVENTS("file"), /* "file", because the coordinator must record events */
+    OPTIONS_EVENTS("file"), /* the coordinator must record events */
     MEMBER_OPTIONS_EVENTS, MEMBER_OPTIONS_SECTIONS);
 
 /* What a worker does with its partitions. */

@@ -15,9 +15,8 @@
 enum { RAFT_VERSION_SIMULATED = 2201 }; /* 0.22.1 */
 static_assert(RAFT_VERSION_NUMBER == RAFT_VERSION_SIMULATED, "built against another libraft");
 
-/* Returns libraft's version at run time. Debian's shared library does not export
- * raft_version_number(), but the package's dependency on libraft0 pins the version
- * (docs/adr/0007). */
+/* libraft's version at run time. Debian's shared library does not export raft_version_number(), but
+ * the package's dependency on libraft0 pins the version (docs/adr/0007). */
 static int loaded_raft(void)
 {
 #ifdef MUSTER_SHARED_LIBRARIES

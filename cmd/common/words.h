@@ -5,11 +5,11 @@
 #include "base/str.h"
 
 enum { WORDS_MAX = 512, WORDS_TEXT_MAX = 64 * 1024 };
-struct words { /* large, so it must be static; zero it first */
+struct words { /* large: must be static; zero it first */
     char *word[WORDS_MAX + 1];
     int count;
     bool too_many;
-    char text[WORDS_TEXT_MAX]; /* text holds flags whose second dash was added */
+    char text[WORDS_TEXT_MAX]; /* flags that got a second dash */
     size_t used;
 };
 void words_add(struct words *words, char *word);

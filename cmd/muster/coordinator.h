@@ -22,7 +22,7 @@ enum { ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1, JOIN_ADDRESSES_MAX = OPTION_LIST_M
 struct coordinator_etcd {
     struct etcd_api *api;
     struct role_listener listener; /* not open: etcd clients use the gRPC port */
-    struct tls_context *tls;       /* TLS of the listener; NULL: plaintext */
+    struct tls_context *tls;       /* for the listener; NULL: plaintext */
     struct etcd_rule rules[ETCD_RULES_MAX];
 };
 /* Worker membership: the third state machine of the log, and rollout's and muster's services on the
@@ -37,13 +37,13 @@ struct coordinator_workers {
     struct role_listener listener;
     struct timer timer;
     uint64_t ticks;
-    uint64_t last_index; /* last_index is the log's last index at the previous tick */
+    uint64_t last_index; /* the log's last index at the previous tick */
     bool log_is_slow, led;
     mono_time give_up_at;
     struct buf page;
 };
-/* The dashboard. If the listener is open to the network without TLS, the dashboard has no token and
- * is read-only, because the token would be sent unencrypted. */
+/* The dashboard. If its listener is open to the network without TLS, there is no token, because it
+ * would be sent unencrypted, and the dashboard is read-only. */
 struct coordinator_dash {
     struct dash *dash; /* NULL: the settings disable the dashboard */
     char token[DASH_TOKEN_MAX + 1];
@@ -52,7 +52,7 @@ struct coordinator_dash {
 };
 
 struct coordinator {
-    struct role_base role; /* role has the TLS contexts of the gRPC port */
+    struct role_base role; /* has the TLS contexts of the gRPC port */
     const struct log_source *log;
     const char *join_addresses[JOIN_ADDRESSES_MAX + 1];
     struct tls_context *raft_server, *raft_client;
@@ -63,10 +63,10 @@ struct coordinator {
     struct state_machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     struct replica *replica;
-    bool join_ordered;       /* join_ordered: the other replicas named a cluster to join */
+    bool join_ordered;       /* the other replicas named a cluster to join */
     bool bootstrapped_alone; /* this start bootstrapped a cluster without join addresses */
-    struct task foreign;     /* foreign handles the last hello of another cluster */
-    mono_time foreign_at;    /* 0: no such hello came */
+    struct task foreign;     /* handles a hello of another cluster */
+    mono_time foreign_at;    /* 0: never */
     uint64_t foreign_cluster, foreign_to;
     struct coordinator_etcd etcd;
     struct coordinator_workers workers;
@@ -80,22 +80,21 @@ struct survey_to coordinator_join(const struct coordinator *c); /* valid as long
 const char *coordinator_leader_address(void *coordinator);
 
 /* Finds the replica's data directory, or makes one that joins or bootstraps a cluster (rules:
- * fleet/bootstrap_rules.h). Turns the loop while it asks the other replicas. ERR_CANCELLED: the
- * process was stopped meanwhile. ERR_PRECONDITION: another cluster lists this replica. */
+ * fleet/bootstrap_rules.h). Turns the loop while other replicas are asked. ERR_CANCELLED: the
+ * process must stop. ERR_PRECONDITION: another cluster lists this replica. */
 enum err coordinator_directory(struct coordinator *c, struct note *note);
 
-/* Call before the gRPC server listens. Also opens a listener for etcd if the options name one. */
+/* Call before the gRPC server listens. Opens also the listener for etcd, if there is one. */
 enum err coordinator_etcd_open(struct coordinator *c, struct note *note);
 
 /* Opens the workers' state machine and the parts that it uses. Call before opening the replica. */
 enum err coordinator_workers_open(struct coordinator *c, struct note *note);
-/* Adds the workers' methods to the gRPC server before the server listens, then opens the workers'
- * own listener. */
+/* Adds methods to the gRPC server before it listens, then opens the workers' own listener. */
 enum err coordinator_workers_serve(struct coordinator *c, struct note *note);
-void coordinator_workers_reload(void *state); /* applies settings and new certificates */
+void coordinator_workers_reload(void *state);
 /* Call after closing the replica. Turns the loop. */
 void coordinator_workers_close(struct coordinator *c);
 
 chassis_step_fn coordinator_dash_open;
-void coordinator_dash_stop(struct coordinator *c); /* the dashboard sends no further requests */
+void coordinator_dash_stop(struct coordinator *c);
 #endif

@@ -10,7 +10,7 @@
 #include "muster/coordinator.h"
 
 enum {
-    ANSWER_WITHIN_MS = 1000 /* time to send the answer to the administrator */
+    ANSWER_WITHIN_MS = 1000 /* for the answer to the administrator */
 };
 
 struct waiting {
@@ -89,7 +89,7 @@ static enum err bootstrap_format(const struct waiting *w, const char *dir,
     snprintf(founders.at[0].address, sizeof founders.at[0].address, "%s",
              coordinator_raft_address(w->c));
     if (start == BOOTSTRAP_ALONE || w->verdict == BOOTSTRAP_NOW) made.founders = &founders;
-    if (w->verdict == BOOTSTRAP_NOW) { /* the other replicas made promises to this identity */
+    if (w->verdict == BOOTSTRAP_NOW) { /* the other replicas made their promises to this identity */
         datadir = bootstrap_identity(w->bootstrap);
         made.replica_id = datadir.replica_id;
         made.cluster_id = datadir.cluster_id;
@@ -108,7 +108,7 @@ static enum err bootstrap_format(const struct waiting *w, const char *dir,
     return ERR_OK;
 }
 
-/* Asks the other replicas until the verdict is known. Keeps the directory locked meanwhile. */
+/* The directory stays locked until the verdict is known. */
 static enum err ask_others(struct waiting *w, const char *dir, struct note *note)
 {
     struct chassis *chassis = w->c->role.chassis;
@@ -162,7 +162,7 @@ enum err coordinator_directory(struct coordinator *c, struct note *note)
     err = datadir_mark_read(fs, dir, DATADIR_CONFLICT, &refused, note);
     if (err == ERR_NOT_FOUND) return ERR_OK;
     if (err || refused.replica_id != known.replica_id || refused.cluster_id != known.cluster_id)
-        return err; /* a tool has meanwhile given the directory another identity */
+        return err; /* a tool has changed the identity meanwhile */
     return note_fail(
         note, ERR_PRECONDITION,
         "%s: belongs to cluster %016" PRIx64 ", but another cluster lists this replica "

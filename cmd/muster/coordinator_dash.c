@@ -32,7 +32,7 @@ static void dash_describe_self(void *owner, struct dash_self *ret_self)
     };
 }
 
-/* Opens the client certificate for reading shards; NULL if the settings name none. */
+/* The client certificate for reading shards; NULL if the settings name none. */
 static enum err dash_open_reader(const struct conf *conf, struct io *io,
                                  struct tls_context **ret_tls, struct note *note)
 {
@@ -54,7 +54,7 @@ static enum err dash_open_reader(const struct conf *conf, struct io *io,
 }
 
 /* Reads or makes the dashboard's token. A failure does not stop the start, because a replica with a
- * full disk must start; without a token the dashboard is read-only. */
+ * full disk must start. */
 static enum err dash_read_token(struct coordinator *c, struct note *note)
 {
     struct coordinator_dash *d = &c->dash;
@@ -106,7 +106,7 @@ enum err coordinator_dash_open(void *state, struct note *note)
     if (c->dash.token[0]) options.token = c->dash.token;
     if (!err) err = dash_open_reader(conf, c->role.io, &options.shard_tls, note);
     if (!err) err = dash_open(&options, &c->dash.dash, note);
-    tls_context_unref(options.shard_tls); /* the dashboard holds its own reference */
+    tls_context_unref(options.shard_tls);
     return err;
 }
 

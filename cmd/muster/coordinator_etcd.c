@@ -40,7 +40,7 @@ static enum err etcd_open_tls(struct coordinator *c, struct note *note)
 static size_t etcd_list_members(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX])
 {
     static const struct roster_entry nobody;
-    static struct replica_member known[REPLICA_MEMBERS_MAX]; /* the caller reads its names */
+    static struct replica_member known[REPLICA_MEMBERS_MAX]; /* the caller reads the names */
     struct coordinator *c = owner;
     size_t count = replica_members(c->replica, known);
 

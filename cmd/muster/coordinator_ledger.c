@@ -62,7 +62,6 @@ static void ledger_print_beat(struct printing *p, struct str value)
     p->err = ndjson_end(&line);
 }
 
-/* The workers, then the beats. */
 static enum err ledger_print_all(struct str records, struct printing *p)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster coordinator run: one replica of the coordinator. Connects the parts; makes no decision.
- *
- * `hooks` has the order of start and drain; close_coordinator has the order of closing. */
+ * `hooks` has the order of start and drain; close_coordinator has the order of closing. Loop's
+ * thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 enum {
     TABLES_SHARE = 4 << 20,
     WORKERS_SHARE = 16 << 20,
-    FOREIGN_KNOWN_MS = 60000, /* the replicas of another cluster dial much more often */
+    FOREIGN_KNOWN_MS = 60000, /* replicas of another cluster dial more often */
 };
 static_assert((int)STORE_MACHINE_VERSION <= (int)CLUSTER_LEVEL,
               "or the store could never be written to");
@@ -43,8 +43,8 @@ const char *coordinator_raft_address(const struct coordinator *c)
     return given ? given : conf_text(c->role.conf, "raft-bind");
 }
 
-/* Returns the address to advertise for a listener. A listener on every interface is advertised at
- * the host of the raft address. */
+/* The address to advertise for a listener on `listening`. A listener on all interfaces is
+ * advertised at the host of the raft address. */
 static enum err reached_at(const struct coordinator *c, const char *listening,
                            char address[ADDRESS_CAP], struct note *note)
 {
@@ -106,7 +106,7 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
     chassis_fail(c->role.chassis, why, note);
 }
 
-/* True for FOREIGN_KNOWN_MS after a hello of another cluster, because its replicas keep dialing. */
+/* True for a while after a hello of another cluster, whose replicas keep dialing. */
 static bool cluster_known(void *owner)
 {
     struct coordinator *c = owner;
@@ -116,8 +116,8 @@ static bool cluster_known(void *owner)
             mono_elapsed_ms(c->foreign_at, loop_now(c->role.io->loop)) < FOREIGN_KNOWN_MS);
 }
 
-/* Called when another cluster lists this replica. The next start finds the mark in the data
- * directory and refuses to serve (coordinator_bootstrap.c). */
+/* Another cluster lists this replica. The mark in the data directory makes the next start refuse to
+ * serve (coordinator_bootstrap.c). */
 static void on_rival(void *owner, const struct note *note)
 {
     struct coordinator *c = owner;
@@ -134,9 +134,8 @@ static void on_rival(void *owner, const struct note *note)
     chassis_fail(c->role.chassis, ERR_CONFLICT, note);
 }
 
-/* Handles a hello of another cluster. If that cluster knows this address under an older replica id,
- * this replica was wiped and belongs to that cluster. A new cluster of one replica learns this only
- * from the hello, because it has no join address to ask. */
+/* A hello of another cluster. If that cluster knows this address under an older replica id, this
+ * replica was wiped and belongs to that cluster. */
 static void judge_foreign(struct task *task)
 {
     struct coordinator *c = CONTAINER_OF(task, struct coordinator, foreign);
@@ -257,7 +256,8 @@ static enum err open_replica(void *state, struct note *note)
     c->machines[c->machine_count++] = store_machine_registration(store_service_machine(c->store));
     c->machines[c->machine_count++] =
         member_machine_registration(member_service_machine(c->workers.service));
-    /* A fixed share each keeps fleet tables and workers writable under any load of the store. */
+    /* With a share of their own, fleet tables and workers stay writable under any load of the
+     * store. */
     c->machines[0].in_flight_share = c->machines[1].in_flight_share = TABLES_SHARE;
     c->machines[3].in_flight_share = WORKERS_SHARE;
     options.machine_count = c->machine_count;
@@ -321,7 +321,7 @@ static enum err coordinator_begin(void *state, struct note *note)
     task_init(&c->foreign, judge_foreign);
     c->log = &c->role.instruments->log;
     for (size_t i = 0; i < join.item_count; i++) c->join_addresses[i] = join.items[i].at;
-    /* This address only has to identify this replica in the list of join addresses. */
+    /* This address must only identify the replica among the join addresses. */
     return reached_at(c, given ? given : conf_text(c->role.conf, "listen"), c->grpc_address, note);
 }
 
@@ -370,7 +370,7 @@ static void drain_dash(void *state)
 {
     struct coordinator *c = state;
 
-    coordinator_dash_stop(c); /* so that one client fewer must be drained */
+    coordinator_dash_stop(c); /* one client less to drain */
     chassis_drained(c->role.chassis);
 }
 
@@ -421,7 +421,7 @@ static void drain_quorum(void *state)
     fleet_service_stop(c->fleet, on_quorum_stopped, c);
 }
 
-/* From any half-built state. */
+/* Accepts any half-built state. */
 static void close_coordinator(void *state)
 {
     struct coordinator *c = state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster check; muster coordinator force-config and rejoin: offline tools for a data directory. One
- * thread. No process may be running on the directory. */
+/* muster check; muster coordinator force-config and rejoin: offline tools for a data directory that
+ * no process uses. One thread. */
 #include <inttypes.h>
 
 #include "common/program.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Worker membership of a coordinator: settings, events, ledger, service, the workers' listener, and
- * the pages of rollout's HTTP API. Without a [transport] section the service is open too, because
+ * the pages of rollout's HTTP API. The service is open even without a [transport] section, because
  * its state machine is in every log. Runs on the loop's thread. */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "muster/coordinator.h"
 
 enum {
-    FLUSH_MS = 100,  /* FLUSH_MS: pause before a full event pipe is tried again */
+    FLUSH_MS = 100,  /* before another try to write to a full event pipe */
     PAGES_EVERY = 5, /* flushes */
     LISTS_EVERY = 20,
     HTTP_UNAVAILABLE = 503,
@@ -132,7 +132,7 @@ static enum err workers_open_service(struct coordinator *c, struct note *note)
     return member_service_open(&service, &w->service, note);
 }
 
-/* Publishes a page. If the page cannot be written, the old page stays. */
+/* If the page cannot be written, the old page stays. */
 static void workers_publish_page(struct coordinator *c, const char *path, const char *type,
                                  enum err (*write)(const struct member_service *, struct buf *))
 {
@@ -175,8 +175,7 @@ static void look_at_certificates(struct coordinator *c)
         LOG_WARN(c->log, "workers' certificates could not be renewed", log_text("why", note.text));
 }
 
-/* Ends the process if no leader was seen in time, so that a supervisor notices (workers.md 15):
- * without a leader no worker can be served. */
+/* Without a leader for too long, ends the process, so that a supervisor notices (workers.md 15). */
 static void workers_give_up(struct coordinator *c)
 {
     const struct member_config *config = &c->workers.config;
@@ -187,7 +186,7 @@ static void workers_give_up(struct coordinator *c)
     chassis_give_up(c->role.chassis, (int)config->loser_exit, ERR_NOT_READY, &note);
 }
 
-/* Makes the heartbeat ledger wait while a log entry of the previous tick is not on disk yet. */
+/* The heartbeat ledger waits while a log entry of the previous tick is not on disk. */
 static void workers_watch_log(struct coordinator *c)
 {
     struct coordinator_workers *w = &c->workers;
@@ -234,10 +233,10 @@ static enum err coordinator_workers_listen(struct coordinator *c, struct note *n
         .io = c->role.io,
         .log = c->log,
         .meter = c->role.meter,
-        /* The workers' authority is separate unless both settings name the same file. */
+        /* separate from the fleet's authority, unless both settings name one file */
         .outsiders = !fleet || !t->ca_file || strcmp(fleet, t->ca_file) != 0,
         .limits = {.connections_max = (uint32_t)t->max_connections,
-                   /* A worker's idle second connection sends only pings. */
+                   /* an idle second connection sends only pings */
                    .ping_min_interval_ms = PING_LEAST_MS,
                    .connections_per_identity_max = (uint32_t)t->max_connections,
                    .calls_max = 2 * (uint32_t)t->max_connections},

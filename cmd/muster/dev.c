@@ -98,7 +98,6 @@ static void print_tour(const struct dev *dev, FILE *out)
             ports->shards[0].grpc);
 }
 
-/* Returns the stream for people: stdout, or stderr if stdout carries the events. */
 static FILE *dev_out(const struct dev *dev)
 {
     const struct conf *conf = dev->role.conf;
@@ -122,7 +121,7 @@ void dev_on_ready(struct dev *dev, bool ready, const char *reason)
 
     health_check_set(dev->check, ready, reason);
     if (ready && !dev->announced) {
-        fputc('\n', out); /* prints the first lines again, as they may have scrolled away */
+        fputc('\n', out); /* the first lines again, because they may have scrolled away */
         print_dashboard(dev, out);
         print_table(dev, out);
         print_tour(dev, out);
@@ -155,7 +154,6 @@ static void say_first(void *state, FILE *out)
     print_logs(dev, out);
 }
 
-/* A drain of the chassis: ends when the last process has ended. */
 static void drain_fleet(void *state)
 {
     struct dev *dev = state;

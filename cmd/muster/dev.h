@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of `muster dev`: coordinators, the provider, shards, operators and workers. Each is a
  * real `muster ... run` process that is started, watched, restarted when it dies, and stopped.
- *
- * dev_fleet.c manages the processes and decides whether the fleet is complete; dev.c prints. */
+ * dev_fleet.c manages the processes; dev.c prints. */
 #ifndef MUSTER_DEV_H
 #define MUSTER_DEV_H
 #include "common/chassis.h"
@@ -26,11 +25,11 @@ struct dev {
     char token[DASH_TOKEN_MAX + 1]; /* of the dashboards */
     size_t leader;                  /* SIZE_MAX: none */
     struct timer look, kill, end_report;
-    struct dev_sight sight; /* what the current look has seen */
-    size_t asked;           /* index of the question that is being asked */
+    struct dev_sight sight; /* what the current check has found so far */
+    size_t asked;
     bool ready, stopping;
-    bool announced;  /* the table was printed */
-    char last[64];   /* the last printed progress line */
+    bool announced;
+    char last[64];
     mono_time again; /* when to print `last` again */
     bool with_chaos;
     struct dev_chaos chaos;
@@ -39,12 +38,11 @@ struct dev {
 };
 
 chassis_step_fn dev_fleet_open;
-void dev_fleet_stop(struct dev *dev); /* stops all child processes */
-void dev_fleet_close(void *dev);      /* accepts a half-built state; turns the loop */
+void dev_fleet_stop(struct dev *dev);
+void dev_fleet_close(void *dev); /* accepts a half-built state; turns the loop */
 
-/* Called when the fleet becomes complete or incomplete. Complete: the coordinators have a leader,
- * every shard reports and every worker sends heartbeats. `reason` names what is missing. */
+/* The fleet became complete or incomplete. Complete: the coordinators have a leader, every shard
+ * reports and every worker sends heartbeats. `reason` names what is missing. */
 void dev_on_ready(struct dev *dev, bool ready, const char *reason);
-/* Prints a line about chaos or about the progress of the stop. */
 void dev_say(struct dev *dev, const char *about, const char *text);
 #endif

@@ -8,7 +8,7 @@
 enum {
     PAUSE_TENTHS_MIN = 3, /* of every_ms */
     PAUSE_TENTHS_MAX = 8,
-    HEARD_WITHIN_MS = 2000, /* a replica counts as alive if it was heard within 2 s */
+    HEARD_WITHIN_MS = 2000, /* a replica heard this recently counts as alive */
     DEV_CHAOS_TEXT_CAP = 160,
 };
 
@@ -42,7 +42,7 @@ void dev_chaos_init(struct dev_chaos *chaos, const struct dev_chaos_options *opt
     chaos->next = mono_after(now, options->every_ms);
 }
 
-/* Returns the victim's number among the processes of its kind; SIZE_MAX if there is none. */
+/* The victim's number among the processes of its kind; SIZE_MAX: none. */
 static size_t chaos_choose(struct dev_chaos *chaos, enum who who, size_t leader)
 {
     size_t count = chaos->options.count[part_of[who]], number;
@@ -66,7 +66,7 @@ static void chaos_strike(struct dev_chaos *chaos, const struct misfortune *m, si
     char text[DEV_CHAOS_TEXT_CAP];
 
     chaos->pid = dev_child_pid(victim);
-    if (!chaos->pid) return; /* the victim is not running: try later */
+    if (!chaos->pid) return; /* not running: try later */
     if (m->deed == DEV_KILL)
         dev_child_kill(victim);
     else if (!dev_child_pause(victim))
@@ -94,7 +94,7 @@ static void chaos_act(struct dev_chaos *chaos, size_t leader, mono_time now)
     if (number != SIZE_MAX) chaos_strike(chaos, m, number, now);
 }
 
-/* Returns true if the paused victim runs again or another process has replaced the killed one. */
+/* True if the paused victim runs again or another process has replaced the killed one. */
 static bool chaos_is_back(struct dev_chaos *chaos, mono_time now)
 {
     int pid = dev_child_pid(chaos->victim);
@@ -110,16 +110,14 @@ static bool chaos_is_back(struct dev_chaos *chaos, mono_time now)
     return true;
 }
 
-/* Returns true if a check of the fleet that began after the victim's return found the fleet
- * complete. */
+/* True if a check that began after the victim's return found the fleet complete. */
 static bool chaos_has_healed(const struct dev_chaos *chaos, const struct dev_sight *sight)
 {
     if (!sight->whole || !mono_due(chaos->since, sight->began)) return false;
     return chaos->replica == SIZE_MAX || mono_due(chaos->since, sight->heard[chaos->replica]);
 }
 
-/* Returns true if every replica has been heard recently, because somebody else may have killed a
- * replica too. */
+/* Other causes may also have stopped a replica, so all must have been heard recently. */
 static bool chaos_all_replicas_there(const struct dev_chaos *chaos, const struct dev_sight *sight)
 {
     for (size_t i = 0; i < chaos->options.count[DEV_COORDINATOR]; i++)

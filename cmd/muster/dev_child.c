@@ -21,12 +21,12 @@ struct dev_child {
     struct process *process; /* NULL: not running */
     struct timer again;
     bool stopping, paused, settled;
-    char said[LINE_CAP]; /* the child's last line on stderr */
+    char said[LINE_CAP]; /* last line on stderr */
     /* Lines on stderr before the fleet is ready. They are logged later, because they would split
      * the banner. */
     char held[HELD_MAX][LINE_CAP];
     size_t held_count;
-    bool held_all; /* held_all: further stderr lines are logged at once */
+    bool held_all; /* further lines are logged at once */
 };
 
 /* Copies the environment without the variables of `muster dev`, which are not for its children. */
@@ -51,8 +51,8 @@ static void child_log_held(struct dev_child *child)
     child->held_count = 0;
 }
 
-/* Keeps a line until the fleet is ready. A process that writes more than HELD_MAX lines by then has
- * a problem, so all its lines are logged at once. */
+/* Lines are kept until the fleet is ready. A process with more than HELD_MAX lines has a problem,
+ * so its lines are logged at once. */
 static void child_on_line(void *owner, int fd, struct str line)
 {
     struct dev_child *child = owner;
@@ -68,9 +68,8 @@ static void child_on_line(void *owner, int fd, struct str line)
     child_log_line(child, line);
 }
 
-/* Returns true if a restart would not help: exit code 2 means invalid settings, 4 a port or
- * directory that is taken. A settled child is restarted after a 4, because another process may hold
- * its port for a moment. */
+/* True if a restart would not help. Exit code 2: invalid settings. 4: a port or directory is taken,
+ * which may pass for a child that ran before. */
 static bool child_is_hopeless(const struct dev_child *child, struct process_exit exit)
 {
     return !exit.signalled && (exit.code == 2 || (exit.code == 4 && !child->settled));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One child process of `muster dev`: started, watched, restarted when it dies, and stopped on
- * request. It never outlives `muster dev`, however that ends. */
+ * request. It never outlives `muster dev`, even after a kill. */
 #ifndef MUSTER_DEV_CHILD_H
 #define MUSTER_DEV_CHILD_H
 #include "base/note.h"
@@ -24,13 +24,13 @@ struct dev_child_options {
 enum err dev_child_open(const struct dev_child_options *options, struct dev_child **ret_child,
                         struct note *note);
 void dev_child_stop(struct dev_child *child); /* sends SIGTERM; no restart */
-void dev_child_kill(struct dev_child *child); /* sends SIGKILL; a restart follows */
-/* Sends SIGSTOP or SIGCONT. A paused child can be stopped. False: the child does not run. */
+void dev_child_kill(struct dev_child *child);
+/* A paused child can be stopped, too. False: the child does not run. */
 bool dev_child_pause(struct dev_child *child);
 void dev_child_resume(struct dev_child *child);
-/* Marks a child that has run once: from now on it is restarted even if its port is taken. */
+/* The child ran once: from now on it is restarted even if its port is taken. */
 void dev_child_settled(struct dev_child *child);
-int dev_child_pid(const struct dev_child *child); /* 0: the child is not running */
+int dev_child_pid(const struct dev_child *child); /* 0: it does not run */
 const char *dev_child_name(const struct dev_child *child);
 void dev_child_close(struct dev_child *child); /* accepts NULL; the child must not run */
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The demand files (demand/cluster-a.toml and two more) are compiled in. Each is written with one
- * of eight values for its first count. So the text of a file alone shows which value it has, and
- * whether a user has edited it. Runs on the loop's thread. */
+ * of eight values for its first count. Any other text means that a user has edited the file. Runs
+ * on the loop's thread. */
 #include "muster/dev_demand.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum {
     DEV_DEMAND_TEXT_CAP = 2048,
     DEV_DEMAND_FILE_MAX = 1 << 20,
     DEV_DEMAND_FILE_MODE = 0644,
-    EDIT_POLL_MS = 1000, /* EDIT_POLL_MS: how often the files are checked for user edits */
+    EDIT_POLL_MS = 1000, /* how often the files are checked for user edits */
 };
 
 #define ASSET(cluster)                                                                             \
@@ -23,10 +23,10 @@ ASSET(cluster_b)
 ASSET(cluster_c)
 
 static const struct wave {
-    const char *name; /* the request whose count changes */
+    const char *name;
     const unsigned char *toml;
     const size_t *len;
-    unsigned counts[STEPS]; /* no two counts are equal */
+    unsigned counts[STEPS];
 } waves[DEV_OPERATORS] = {
     {"web", demand_cluster_a, &demand_cluster_a_len, {12, 16, 20, 24, 22, 18, 14, 10}},
     {"batch", demand_cluster_b, &demand_cluster_b_len, {20, 26, 32, 28, 22, 16, 8, 12}},
@@ -56,7 +56,7 @@ static void demand_path(const struct dev_demand *demand, size_t cluster,
 
 /* -- moving -- */
 
-/* Returns which of the eight values the file has; STEPS if a user has edited it. */
+/* The number of the value in the file; STEPS: a user has edited the file. */
 static size_t demand_step_of(size_t cluster, struct str content)
 {
     char text[DEV_DEMAND_TEXT_CAP];

@@ -12,16 +12,15 @@
 #include "wire/pb/muster_v1_member.pb-c.h"
 
 enum {
-    END_WITHIN_MS = 10000, /* time between SIGTERM and SIGKILL */
-    LOOK_MS = 200,         /* time between looks while the fleet forms */
-    LOOK_CALM_MS = 1000,   /* time between looks when all is well */
-    END_REPORT_MS = 1000,  /* how often the number of remaining processes is printed */
+    END_WITHIN_MS = 10000,
+    LOOK_MS = 200,        /* between checks while the fleet forms */
+    LOOK_CALM_MS = 1000,  /* between checks when all is well */
+    END_REPORT_MS = 1000, /* how often the number of remaining processes is printed */
     ANSWER_ARENA_MAX = 1 << 20,
 };
 
 /* -- processes -- */
 
-/* Returns true while a process or a call is left. */
 static bool fleet_is_running(const struct dev *dev)
 {
     for (size_t i = 0; i < dev->child_count; i++)
@@ -95,23 +94,23 @@ static void fleet_report(struct dev *dev, bool ready, const char *reason)
 
     dev->ready = ready;
     if (changed || !ready) dev_on_ready(dev, ready, reason);
-    /* After the banner: this logs the lines that the processes wrote to stderr meanwhile. */
+    /* This also logs the lines that the processes wrote before. */
     for (size_t i = 0; ready && i < dev->child_count; i++) dev_child_settled(dev->children[i]);
     fleet_look_ended(dev, ready);
 }
 
-/* The requests to the coordinators in one check of the fleet, in this order. */
+/* The questions of one check, in this order. */
 enum { REPLICAS, REPORTS, MEMBERS, QUESTIONS };
 enum { REASON_CAP = 64 };
 struct dev_question {
     const char *path;
     const ProtobufCMessageDescriptor *type;
-    /* Returns whether `answer` (NULL: none came) shows this part complete; if not, sets
+    /* Returns whether `answer` (NULL: none) shows that this part is complete; if not, sets
      * `reason`. */
     bool (*judge)(struct dev *dev, const ProtobufCMessage *answer, char reason[REASON_CAP]);
 };
 
-/* Records when the replica was last known alive, counted back from before the request. */
+/* Counted back from before the request, so that the time is not too late. */
 static void fleet_take_heard(struct dev *dev, const Muster__V1__Replica *replica)
 {
     uint64_t silent = replica->leader ? 0 : (uint64_t)replica->silent_ms;
@@ -171,8 +170,8 @@ static const struct dev_question questions[] = {
 static void dev_fleet_on_answer(void *owner, const struct rpc_client_call *call,
                                 const struct rpc_outcome *outcome, struct str bytes);
 
-/* Sends the next request that applies to this fleet, from number `which` on. If none is left, the
- * fleet is complete. */
+/* Sends the first question from `which` on that applies. After the last one the fleet is
+ * complete. */
 static void fleet_ask(struct dev *dev, size_t which)
 {
     struct rpc_call_options call = {.timeout_ms = 2000, .idempotent = true};
@@ -324,8 +323,7 @@ static enum err fleet_start_all(struct dev *dev, struct note *note)
     char path[DEV_PATH_CAP + 64];
     enum err err;
 
-    /* Makes the shared token before the first coordinator starts, because each coordinator would
-     * make a token of its own. */
+    /* First, because otherwise each coordinator would make its own token. */
     snprintf(path, sizeof path, "%s/%s", parts->dir, DEV_TOKEN_FILE);
     err = dash_token_read(dev->role.io->fs, path, dev->token, note);
     if (err == ERR_NOT_FOUND) err = dash_token_make(dev->role.io, path, dev->token, note);
@@ -372,7 +370,7 @@ enum err dev_fleet_open(void *state, struct note *note)
     if (!err) err = timer_init(&dev->kill, loop, fleet_on_kill);
     if (!err) err = timer_init(&dev->end_report, loop, fleet_on_end_report);
     if (err) return err;
-    dev->parts.replicas = replicas; /* from here on, close must stop the fleet */
+    dev->parts.replicas = replicas; /* from here on, closing must stop the fleet */
     err = fleet_settle_parts(dev, note);
     if (!err) err = fleet_find_program(dev, note);
     dev->notes = (struct dev_notes){.io = dev->role.io, .log = dev->log, .dir = dev->parts.dir};

@@ -21,7 +21,6 @@ static enum err notes_make_line(const struct dev_notes *notes, const char *from,
     return ndjson_end(&json);
 }
 
-/* Writes a first line that says that older notes were removed. */
 static enum err notes_begin_anew(const struct dev_notes *notes, struct fs_file *file)
 {
     struct buf line;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notes about what `muster dev` does to its own fleet: lines of a file that the dashboards show
- * (--dashboard-notes-file). Lines are appended, so other writers can add theirs. A file that grew
- * too long is emptied, and its first line then says so. */
+ * (--dashboard-notes-file). Others may append lines, too. A file that grew too long is emptied. */
 #ifndef MUSTER_DEV_NOTES_H
 #define MUSTER_DEV_NOTES_H
 #include "io/io.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One function makes the options of each kind of process; options that all kinds share are
- * appended. Every word is stored in the caller's struct dev_line. One thread. */
+/* One function per kind of process makes its options. Options of all kinds are appended. Every word
+ * is stored in the caller's struct dev_line. One thread. */
 #include "muster/dev_parts.h"
 
 #include <stdarg.h>
@@ -71,7 +71,7 @@ static void parts_run_options(struct dev_line *line, const struct dev_parts *par
     parts_option(line, "--transport-tls-dir", "%s/worker-tls", parts->dir);
 }
 
-/* Adds a list like "127.0.0.1:7790,127.0.0.1:7800"; for workers each address has a scheme. */
+/* Adds a list like "127.0.0.1:7790,127.0.0.1:7800"; workers need a scheme before each. */
 static void parts_replicas(struct dev_line *line, const char *name, bool workers,
                            const struct dev_parts *parts)
 {
@@ -92,7 +92,7 @@ static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev
     parts_port(line, "--listen", parts->ports.replicas[n].grpc);
     parts_port(line, "--raft-bind", parts->ports.replicas[n].raft);
     parts_port(line, "--http-listen", parts->ports.replicas[n].http);
-    if (parts->replicas > 1) { /* a single coordinator has no other replicas to join */
+    if (parts->replicas > 1) {
         parts_replicas(line, "--join-addr", false, parts);
         parts_option(line, "--bootstrap-expect", "%zu", parts->replicas);
     }
@@ -141,7 +141,7 @@ static void shard_line(const struct dev_parts *parts, size_t n, struct dev_line 
     if (parts->replicas) parts_replicas(line, "--coordinator-addr", false, parts);
     parts_option(line, "--coordinator-heartbeat-interval", "2s");
     parts_option(line, "--cycle-interval", "2s");
-    /* A shard that was killed and restarted starts no action for this time. */
+    /* A restarted shard starts no action for this time. */
     parts_option(line, "--execute-timeout", "5s");
     parts_option(line, "--audit-log", "audit.ndjson");
     for (size_t i = 0; i < DEV_ZONES; i++)

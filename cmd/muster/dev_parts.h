@@ -8,11 +8,11 @@
 #include "muster/dev_ports.h"
 
 enum { DEV_PATH_CAP = 4096, DEV_ZONES = 3, DEV_INPUTS = 16 };
-#define DEV_RUN        "01JDEV00000000000000000000" /* the run that the fleet's workers serve */
-#define DEV_TOKEN_FILE "dashboard-token"            /* shared by all coordinators */
-#define DEV_NOTES_FILE "notes.ndjson"               /* shown by the dashboards */
+#define DEV_RUN        "01JDEV00000000000000000000"
+#define DEV_TOKEN_FILE "dashboard-token" /* shared by all coordinators */
+#define DEV_NOTES_FILE "notes.ndjson"
 /* Limits for the demo, which stays below 100 MB of disk. Production's 64 MiB segments would take
- * 576 MiB at once, and the workers' events grow by 50 MB an hour. */
+ * 576 MiB. */
 #define DEV_SEGMENT_SIZE "4MiB" /* each coordinator allocates three segments */
 #define DEV_EVENTS_MAX   "4MiB" /* one older file is kept */
 #define DEV_ZONE_KEY     "topology.kubernetes.io/zone"
@@ -38,9 +38,9 @@ void dev_line_make(const struct dev_parts *parts, enum dev_part part, size_t num
                    struct dev_line *ret_line);
 void dev_address(char text[32], uint16_t port); /* "127.0.0.1:7790" */
 
-const char *dev_zone(size_t number);               /* a zone of the provider's cloud */
-size_t dev_zone_shard(size_t zone, size_t shards); /* the shard that has the zone */
-const char *dev_cluster(size_t number);            /* name of an operator's cluster */
+const char *dev_zone(size_t number);
+size_t dev_zone_shard(size_t zone, size_t shards);
+const char *dev_cluster(size_t number);
 size_t dev_cluster_shard(size_t cluster, size_t shards);
 /* Writes the missing input files of the workers: DIR/input/00000000.txt and so on. */
 enum err dev_input_write(const struct dev_parts *parts, struct fs *fs, uint64_t unique,

@@ -10,10 +10,10 @@
 #include "io/fs.h"
 
 enum {
-    APART = 10, /* APART: distance between the ports of two coordinators */
+    APART = 10, /* between the ports of two coordinators */
     DEV_PORTS_FILE_MAX = 4096,
     FIRST_DRAWN = 24000,
-    DRAWN = 8000, /* number of ports from which the first one is drawn */
+    DRAWN = 8000, /* how many ports may be the first one */
     TRIES = 512,
     COUNT = sizeof(struct dev_ports) / sizeof(uint16_t),
 };
@@ -39,8 +39,8 @@ static void ports_refuse(void *, struct stream *stream)
     stream_close(stream);
 }
 
-/* Chooses free ports below the ephemeral range, because any program could take an ephemeral port
- * before its process listens. Keeps all ports open until the last is chosen, so that all differ. */
+/* Any program could take an ephemeral port before its process listens, so ports are below that
+ * range. All stay open until the last is chosen, so that all differ. */
 static enum err ports_draw(struct io *io, uint16_t *ports, size_t count, struct note *note)
 {
     struct listener *held[COUNT] = {NULL};
@@ -59,7 +59,7 @@ static enum err ports_draw(struct io *io, uint16_t *ports, size_t count, struct 
     return drawn == count ? ERR_OK : err;
 }
 
-/* Reads the ports from a file of this or an earlier release, and counts them. */
+/* The file may be from an earlier release, with fewer ports. */
 static enum err ports_parse(struct str text, uint16_t *ports, size_t *ret_count)
 {
     struct str line;

@@ -5,7 +5,7 @@
 #include "io/io.h"
 
 enum { DEV_REPLICAS_MAX = 7, DEV_SHARDS_MAX = 2, DEV_OPERATORS = 3, DEV_WORKERS_MAX = 64 };
-/* Has only port numbers, in the order of the ports file. New members must be added at the end. */
+/* Only port numbers, in the order of the ports file. New members must be added at the end. */
 struct dev_ports {
     struct {
         uint16_t grpc, raft, http; /* 7790, 7791, 8790; each further replica adds 10 */
@@ -18,7 +18,7 @@ struct dev_ports {
     uint16_t workers[DEV_REPLICAS_MAX];    /* 50051; each further replica adds 10 */
 };
 void dev_ports_usual(struct dev_ports *ports);
-/* Chooses free ports once and keeps them in DIR/ports, because restarted processes with new
- * addresses would not find each other. */
+/* Chooses free ports once and keeps them in DIR/ports, so that restarted processes find each
+ * other. */
 enum err dev_ports_free(struct io *io, const char *dir, struct dev_ports *ports, struct note *note);
 #endif

@@ -17,7 +17,7 @@ static struct str register_shard(size_t shard, char text[SHARD_CAP])
     return str_from(text);
 }
 
-/* Packs up to three texts into the fields 1 to 3, as most requests have them. */
+/* Most requests have up to three texts, in the fields 1 to 3. */
 static void register_pack_texts(struct pack *pack, struct str one, struct str two, struct str three)
 {
     pack_text(pack, 1, one);
@@ -39,8 +39,8 @@ static void register_pack_provider(const struct dev_register *r, struct pack *pa
     buf_deinit(&bytes);
 }
 
-/* Packs a SetQuotaRequest: a slice for each shard, by the number of its zones. Coordinators only
- * show quotas; the provider enforces them. */
+/* A quota slice for each shard, by the number of its zones. Coordinators only show quotas; the
+ * provider enforces them. */
 static void register_pack_quota(const struct dev_register *r, struct pack *pack)
 {
     struct buf bytes;
@@ -63,8 +63,8 @@ static void register_pack_quota(const struct dev_register *r, struct pack *pack)
 
 enum { ASK_DOMAINS, ADD_SHARD, ASSIGN_DOMAIN, BIND_CLUSTER, UPSERT_PROVIDER, SET_QUOTA, REQUESTS };
 
-/* Packs the request of the current step and returns its path; NULL if no step is left. The first
- * step asks whether the fleet is already registered. */
+/* Packs the request of the current step and returns its path; NULL: all steps are done. The first
+ * step asks whether the fleet is registered already. */
 static const char *register_request(const struct dev_register *r, struct pack *pack)
 {
     const size_t shards = r->parts->shards;

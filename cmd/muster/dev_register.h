@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers the fleet of `muster dev`: shards with their zones and clusters, the provider and its
- * quotas. Does so once for a data directory, so that later changes by a user stay. */
+ * quotas. Only once for a data directory, so that later changes by a user stay. */
 #ifndef MUSTER_DEV_REGISTER_H
 #define MUSTER_DEV_REGISTER_H
 #include "muster/dev_parts.h"
@@ -13,6 +13,6 @@ struct dev_register {
     size_t step;
     bool asking, known; /* known: the fleet is registered */
 };
-/* Sends the next request, unless none is left or one is in flight. */
+/* No effect when all requests were sent or one is in flight. */
 void dev_register_go(struct dev_register *r);
 #endif

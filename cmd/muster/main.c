@@ -57,8 +57,8 @@ static int rollout_coordinator_main(int argc, char **argv)
 
 /* -- bigfleet: `bigfleet coordinator -id=node-1` is `muster coordinator run --id=node-1` -- */
 
-/* Returns true if any source sets --execute-concurrency. BigFleet's default is added as a flag,
- * which would override the file and the environment. */
+/* True if a source sets --execute-concurrency. Adding BigFleet's default as a flag would override
+ * it. */
 static bool bigfleet_sets_concurrency(int argc, char **argv)
 {
     for (int i = 2; i < argc; i++)
@@ -66,8 +66,8 @@ static bool bigfleet_sets_concurrency(int argc, char **argv)
     return getenv("MUSTER_CONFIG") || getenv("MUSTER_EXECUTE_CONCURRENCY");
 }
 
-/* Applies BigFleet's defaults where they differ and are safe: a coordinator is node-1 and
- * bootstraps no cluster unless asked to. Without TLS, listeners stay on loopback, as everywhere. */
+/* Applies BigFleet's defaults where they differ: a coordinator is node-1 and bootstraps no cluster
+ * unless asked to. */
 static int bigfleet_main(int argc, char **argv)
 {
     static char run[] = "run", id[] = "--id=node-1", no_bootstrap[] = "--no-bootstrap";
@@ -81,7 +81,7 @@ static int bigfleet_main(int argc, char **argv)
     words_add(&words, argv[0]);
     words_add(&words, argv[1]);
     words_add(&words, run);
-    /* muster's own defaults come first, because the last value of an option wins. */
+    /* Defaults come first, because the last value of an option wins. */
     if (coordinator) words_add(&words, id);
     if (coordinator) words_add(&words, no_bootstrap);
     if (shard && !bigfleet_sets_concurrency(argc, argv)) words_add(&words, one_at_a_time);

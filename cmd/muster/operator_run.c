@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster operator run: the operator of one cluster. Connects the parts and makes no decision
- * itself.
- *
- * `hooks` has the order of its start. The operator closes its demand source. */
+/* muster operator run: the operator of one cluster. Connects the parts and makes no decision.
+ * `hooks` has the order of the start. Loop's thread. */
 #include <stdio.h>
 
 #include "common/help.h"
@@ -19,7 +17,7 @@
 enum { LOOK_EVERY_MS = 200 };
 
 struct operator_role_state {
-    struct role_base role;        /* the role's log adds the cluster's id to every line */
+    struct role_base role;        /* its log adds the cluster's id to every line */
     struct demand_source *source; /* owned until the operator takes the source */
     struct operator_host *host;
     struct timer look;
@@ -130,7 +128,7 @@ static void operator_run_say_started(void *state, FILE *out)
     fprintf(out, "  machines     %s/nodes.json\n", conf_text(s->role.conf, "data-dir"));
 }
 
-/* From any half-built state. */
+/* Accepts any half-built state. */
 static void close_operator(void *state)
 {
     struct operator_role_state *s = state;
@@ -189,7 +187,7 @@ static enum err check_operator_files(const struct conf *conf, struct fs *fs, str
     struct fs_info info;
     enum err err = demand ? check_demand(fs, demand, note) : ERR_OK;
 
-    /* With a data directory an invalid demand file is accepted: the last valid demand is stored. */
+    /* A wrong demand file is accepted if a data directory may have the last valid demand. */
     if (err && !fs_stat(fs, conf_text(conf, "data-dir"), &info)) {
         *note = (struct note){""};
         err = ERR_OK;

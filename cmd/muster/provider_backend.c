@@ -40,7 +40,6 @@ static enum err backend_open_command(const struct conf *conf, struct io *io,
     return command_backend_open(&options, ret_backend, note);
 }
 
-/* "cpu=1" and its like. */
 static enum err backend_read_resources(const struct conf *conf, struct label *pairs,
                                        size_t *ret_count, struct note *note)
 {

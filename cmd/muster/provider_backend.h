@@ -9,7 +9,7 @@
 
 /* Reads the files that the backend's settings name, to check them only. */
 enum err provider_backend_check(const struct conf *conf, struct fs *fs, struct note *note);
-/* Returns ERR_INVALID or the error of the backend's own open, with a note. */
+/* ERR_INVALID or the error of the backend's own open, with a note. */
 enum err provider_backend_open(const struct conf *conf, struct io *io, const struct log_source *log,
                                struct backend **ret_backend, struct note *note);
 #endif

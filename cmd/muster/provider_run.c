@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster provider run: the reference provider. Connects the parts and makes no decision itself.
- *
- * `hooks` has the order of start and drain. Machines and their state outlive the process. */
+/* muster provider run: the reference provider. Connects the parts and makes no decision. `hooks`
+ * has the order of start and drain. Machines and their state outlive the process. Loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,14 +17,13 @@
 struct provider_role_state {
     struct role_base role;
     char state[FS_PATH_CAP];
-    struct fs_lock *lock; /* lock of the state's directory if not in the data directory */
+    struct fs_lock *lock; /* on the directory of `state`, if that is not the data directory */
     struct host *host;
     struct host_service *service;
 };
 
 /* -- opening -- */
 
-/* Returns the directory part of a path. */
 static void directory_of(const char *path, char dir[FS_PATH_CAP])
 {
     const char *slash = strrchr(path, '/');
@@ -95,8 +93,8 @@ static enum err provider_run_open_server(void *state, struct note *note)
     return err ? err : role_open_health(&s->role, PROVIDER_RUN_SERVICE_NAME, RPC_SERVING, note);
 }
 
-/* Listens after the machines are loaded, because an earlier List would be empty and remove all
- * machines from a shard's inventory. */
+/* Listens after the machines are loaded. An earlier List would be empty, and a shard would lose all
+ * machines. */
 static enum err provider_begin(void *state, struct note *note)
 {
     struct provider_role_state *s = state;
@@ -130,7 +128,7 @@ static void provider_run_reload(void *state)
                   log_text("why", note.text));
 }
 
-/* From any half-built state. */
+/* Accepts any half-built state. */
 static void close_provider(void *state)
 {
     struct provider_role_state *s = state;

@@ -13,7 +13,7 @@ enum { ROLE_DRAIN_WITHIN_MS = 5000 };
 enum {
     ROLE_TLS_SERVER = BIT(0),
     ROLE_TLS_CLIENT = BIT(1)
-}; /* bits: the gRPC sides that use the role's three TLS files */
+}; /* bits: gRPC sides that use the role's three TLS files */
 
 chassis_step_fn role_open_ready; /* adds `ready_check`, at first false */
 chassis_step_fn role_open_tls;   /* opens the sides in `tls` */
@@ -28,7 +28,7 @@ enum err role_open_server(struct role_base *role, const struct rpc_server_option
 /* Adds grpc.health and reflection. `service` begins with status `first`, the server as SERVING. */
 enum err role_open_health(struct role_base *role, const char *service, enum rpc_serving first,
                           struct note *note);
-enum err role_listen(struct role_base *role, struct note *note); /* on the address of `listen` */
+enum err role_listen(struct role_base *role, struct note *note);
 void role_warn_of_listener(const struct role_base *role); /* warns if it is open without TLS */
 void role_close_server(struct role_base *role);           /* turns the loop; once only */
 void role_close(struct role_base *role);                  /* last; accepts half-built states */
@@ -50,6 +50,6 @@ enum err role_listener_open(struct role_listener *listener,
 enum err role_listener_listen(struct role_listener *listener, const char *option,
                               const char *address, struct tls_context *tls, struct note *note);
 const char *role_listener_address(const struct role_listener *listener); /* "": none */
-/* Drains the listener: ends its calls, then calls chassis_drained. */
+/* Ends the calls, then calls chassis_drained. */
 void role_listener_drain(struct role_listener *listener, struct chassis *chassis);
 #endif

@@ -59,7 +59,7 @@ enum err test_fence_act(struct program_run *run)
         },
         STR_EMPTY, false, false, &run->out);
     if (!err) (void)program_print(buf_peek(&run->out));
-    abort(); /* ends as a coordinator does that has lost its leadership */
+    abort(); /* like a coordinator that lost its leadership */
 }
 
 /* -- mock-run: runs a whole work queue without a coordinator -- */
@@ -67,11 +67,11 @@ enum err test_fence_act(struct program_run *run)
 struct mock {
     struct membership *membership;
     struct member_events *events;
-    struct buf rows; /* rows: one row per work item, for the file of --storage */
+    struct buf rows;
     const char *run;
     uint64_t index, reported;
     uint64_t items, done, stolen;
-    struct member_result result; /* result of the last operation */
+    struct member_result result;
     size_t worker_count;
     char workers[WORKERS_MAX][ULID_TEXT_CAP];
     uint64_t incarnations[WORKERS_MAX];
@@ -87,7 +87,6 @@ static enum err mock_apply(struct mock *m, struct member_op op)
     return member_status_err(m->result.status);
 }
 
-/* Emits the queue's events since the last call. */
 static enum err mock_emit_events(struct mock *m)
 {
     static const enum event_topic topics[MEMBER_EV_LAST + 1] = {
@@ -146,7 +145,7 @@ static enum err mock_join(struct mock *m)
     return err;
 }
 
-/* Gives all items to the workers but the last, so that the last worker must steal. */
+/* The last worker gets no items, so that it must steal. */
 static enum err mock_share(struct mock *m)
 {
     size_t pulling = m->worker_count > 1 ? m->worker_count - 1 : 1;
@@ -162,7 +161,6 @@ static enum err mock_share(struct mock *m)
     return err;
 }
 
-/* Completes each item in the name of its worker, and records the worker in the item's row. */
 static enum err mock_finish(struct mock *m)
 {
     struct member_item item;
@@ -185,7 +183,6 @@ static enum err mock_finish(struct mock *m)
     return err;
 }
 
-/* Refuses to overwrite a file that another program wrote. */
 static enum err mock_store(struct mock *m, const char *path, struct note *note)
 {
     struct buf old;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster shard run: one shard. Connects the parts and makes no decision itself.
- *
- * `hooks` has the order of start and drain. Only this file connects shard and coordinator. */
+/* muster shard run: one shard. Connects the parts and makes no decision. `hooks` has the order of
+ * start and drain. Loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,14 +19,14 @@
 enum {
     AUDIT_MODE = 0644,
     AUDIT_ROTATE_NEVER = 0,
-    CALLS_SPARE = 4096, /* further calls besides those of actions, for Get */
+    CALLS_SPARE = 4096, /* limit of calls for Get, in addition to actions */
     NUMBER_CAP = 24,
     REMEDY_CAP = 256,
     DRAIN_REPORTS_MAX = 64,
 };
 
 struct shard_role_state {
-    struct role_base role; /* the role's log adds the shard's id and epoch to every line */
+    struct role_base role; /* its log adds the shard's id and epoch to every line */
     uint64_t epoch;
     struct domains *domains;
     bool operators_reported;
@@ -35,13 +34,13 @@ struct shard_role_state {
     struct provider *provider;
     struct shard *shard;
     struct coordclient *coordinator;
-    bool paused;                    /* the log has reported that the shard is paused */
-    char remark[HEALTH_REASON_MAX]; /* remark of /readyz; empty: no remark */
+    bool paused;                    /* the log says that the shard is paused */
+    char remark[HEALTH_REASON_MAX]; /* remark in /readyz; empty: none */
 };
 
 /* -- its files -- */
 
-/* Sets the domains of the settings, unless a coordinator has ever assigned or removed a domain. */
+/* Uses the domains in the settings, unless a coordinator has ever changed the shard's domains. */
 static enum err first_domains(struct shard_role_state *s, struct note *note)
 {
     struct option_value list = conf_list(s->role.conf, "domains");
@@ -59,15 +58,15 @@ static enum err first_domains(struct shard_role_state *s, struct note *note)
     return err;
 }
 
-/* Returns the path <data-dir>/drain-reports. The file exists once an operator has reported its
- * drains; a later process then waits for operators to return. */
+/* <data-dir>/drain-reports exists once an operator has reported its drains. Then a restarted shard
+ * waits for the operators. */
 static enum err drain_reports_path(const struct shard_role_state *s, char path[FS_PATH_CAP],
                                    struct note *note)
 {
     return files_below_data_dir(s->role.conf, "data-dir", "drain-reports", path, note);
 }
 
-/* An unreadable drain-reports file counts as present, because waiting is the safe choice. */
+/* A file that cannot be read counts as present, because waiting is safe. */
 static enum err read_drain_reports(struct shard_role_state *s, struct note *note)
 {
     char path[FS_PATH_CAP];
@@ -168,7 +167,7 @@ static void on_first_list(void *owner)
     health_check_remark(s->role.ready, s->remark);
 }
 
-/* Logs both possible causes of the fencing in one line, with the remedy for each. */
+/* Logs both possible causes with their remedies in one line. */
 static void shard_run_on_fenced(void *owner, const struct shard_fence *fence)
 {
     struct shard_role_state *s = owner;
@@ -365,7 +364,7 @@ static void drain_shard(void *state)
     chassis_drained(s->role.chassis);
 }
 
-/* From any half-built state. */
+/* Accepts any half-built state. */
 static void close_shard(void *state)
 {
     struct shard_role_state *s = state;

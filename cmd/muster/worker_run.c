@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster worker run: one worker. Connects the parts and makes no decision itself.
- *
- * `hooks` has the order in which it starts and drains. */
+/* muster worker run: one worker. Connects the parts and makes no decision. `hooks` has the order of
+ * start and drain. Loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@ enum { REFRESH_MS = 60 * 1000, EXIT_FENCED = 75, PROCESS_PLUGIN = 1 };
 #define PREEMPT_VARIABLE "ROLLOUT_MOCK_PREEMPT_MS"
 
 struct worker_role_state {
-    struct role_base role; /* the role's log adds the worker's id to every line */
+    struct role_base role; /* its log adds the worker's id to every line */
     struct worker_config config;
     char worker_id[ULID_TEXT_CAP], run_id[ULID_TEXT_CAP];
     struct cert_workers *ca;
@@ -121,7 +120,7 @@ static enum err load_plugins(void *state, struct note *note)
         chassis_turn(s->role.chassis);
     if (!err && s->plugin_failed) {
         *note = s->plugin_note;
-        err = ERR_INVALID; /* a requested plugin that cannot start is an invalid setting */
+        err = ERR_INVALID; /* a requested plugin must start, or the setting is invalid */
     }
     return !err && chassis_stopping(s->role.chassis) ? ERR_CANCELLED : err;
 }
@@ -135,7 +134,7 @@ static void worker_run_on_fenced(void *owner)
     if (s->config.fence_action != WORKER_FENCE_EXIT) return;
     LOG_ERROR(&s->role.log,
               "stopping because the worker is fenced and worker.fence_action is exit");
-    _exit(EXIT_FENCED); /* the plugins end with this process */
+    _exit(EXIT_FENCED);
 }
 
 static void on_drained(void *owner, bool in_time)
@@ -161,7 +160,7 @@ static void on_preempt(struct timer *timer)
     worker_host_drain(s->host);
 }
 
-/* Starts the preemption notice that tests give through a variable, in place of a provider's. */
+/* Tests give a preemption notice in a variable. */
 static void start_preempt(struct worker_role_state *s)
 {
     const char *text = getenv(PREEMPT_VARIABLE);
@@ -281,7 +280,7 @@ static void drain_host(void *state)
     worker_host_drain(s->host);
 }
 
-/* From any half-built state. */
+/* Accepts any half-built state. */
 static void close_worker(void *state)
 {
     struct worker_role_state *s = state;

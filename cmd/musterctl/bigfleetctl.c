@@ -25,7 +25,7 @@ static const struct command bigfleetctl_program = {
 int bigfleetctl_main(int argc, char **argv)
 {
     static struct words words; /* the arguments, with two dashes before each option */
-    bool value = false;        /* true: the option before expects this word as its value */
+    bool value = false;        /* the next word is the value of an option */
 
     for (int i = 0; i < argc && !words.too_many; i++) {
         bool option = i > 0 && !value && argv[i][0] == '-' && argv[i][1] != '\0';

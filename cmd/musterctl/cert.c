@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl cert: the commands over cert/cert.h, and their output.
- *
- * A command with several files continues after a refused file, because a daily renewal must reach
- * every file. Its exit code is the highest of all files. */
+/* musterctl cert: the commands over cert/cert.h, and their output. A command with several files
+ * continues after a refused file. Its exit code is the highest of all files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +53,6 @@ static void cert_print_report_json(struct ctl *ctl, const struct cert_report *re
     ctl_json_end(ctl);
 }
 
-/* Prints the result for a root or a leaf certificate; `done` is the verb. */
 static enum err cert_print_report(struct ctl *ctl, const struct cert_report *report,
                                   const char *done, const char *cert_file, const char *key_file)
 {
@@ -76,7 +73,7 @@ static enum err cert_print_report(struct ctl *ctl, const struct cert_report *rep
     return ERR_OK;
 }
 
-/* Notes that --days was given but the kept certificate has another lifetime. */
+/* --days was given, but the kept certificate has another lifetime. */
 static void compare_days(const struct conf *conf, const char *advice, struct cert_report *report)
 {
     const uint64_t day_ms = 86400ull * MS_PER_SECOND;
@@ -91,13 +88,12 @@ static void compare_days(const struct conf *conf, const char *advice, struct cer
              asked, has, advice);
 }
 
-/* Prints the error on its own line, empties the note and keeps the highest exit code. */
 static void cert_print_refused(struct ctl *ctl, enum err err)
 {
     int exit_code = err_exit_code(err);
 
     if (!err) return;
-    (void)ctl_flush(ctl); /* prints earlier output before the error */
+    (void)ctl_flush(ctl); /* earlier output comes before the error */
     (void)program_fail(ctl->call, err, &ctl->note);
     ctl->note.text[0] = '\0';
     if (exit_code > ctl->exit_code) ctl->exit_code = exit_code;
@@ -105,7 +101,7 @@ static void cert_print_refused(struct ctl *ctl, enum err err)
 
 /* -- ca, rotate, retire ------------------------------------------------------------------------ */
 
-/* Reads the options of a root; `retire` has none of those that describe a new root. */
+/* `retire` has no options for a new root. */
 static struct cert_ca_options ca_options(const struct conf *conf, bool makes_root)
 {
     struct cert_ca_options options = {
@@ -138,7 +134,7 @@ static enum err ca_ensure(struct ctl *ctl)
     struct cert_report report;
     enum err err;
 
-    /* Without --common-name an existing root is accepted under any name. */
+    /* Without --common-name the name of an existing root does not matter. */
     if (conf_source(conf, "common-name") == CONF_DEFAULT) options.common_name = NULL;
     err = cert_ca_ensure(fs_real(), &options, cert_now(), &report, &ctl->note);
     if (err) return err;
@@ -176,7 +172,6 @@ static enum err ca_retire(struct ctl *ctl)
 
 /* -- issue, renew ------------------------------------------------------------------------------ */
 
-/* The two files of a certificate: base.pem and base.key.pem. */
 struct leaf_files {
     char cert[CERT_PATH_CAP], key[CERT_PATH_CAP];
 };
@@ -189,7 +184,7 @@ static bool leaf_files_from(struct str base, struct leaf_files *files)
     return true;
 }
 
-/* Returns names such as DIR/replica-1 or DIR/admin, unless --out gives another. */
+/* DIR/replica-1, DIR/admin and so on, unless --out gives another name. */
 static enum err leaf_files_of(const struct conf *conf, enum cert_kind kind,
                               struct leaf_files *files, struct note *note)
 {
@@ -303,8 +298,8 @@ static enum err cert_renew_one(struct ctl *ctl, const char *cert_file)
     return cert_issue_and_print(ctl, &files, NULL);
 }
 
-/* Renews one certificate and prints an error. Returns false if the authority is missing, because
- * each further certificate would fail for the same reason. */
+/* Renews one certificate and prints an error. False: without an authority all others would fail,
+ * too. */
 static bool cert_renew_next(struct ctl *ctl, const char *cert_file)
 {
     enum err err = cert_renew_one(ctl, cert_file);

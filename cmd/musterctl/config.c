@@ -25,7 +25,6 @@ static enum err config_read_file(struct conf *conf, const char *path, const stru
     return err;
 }
 
-/* Prints every problem of the file on a line of its own. */
 static enum err config_check_file(struct program_run *run)
 {
     const struct role *role = roles[conf_choice(run->conf, "role")];

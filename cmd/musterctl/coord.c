@@ -49,8 +49,8 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
                : coord_ctl_code(result->code);
 }
 
-/* Returns the store's URL. The default is a directory that belongs to the user and outlasts a
- * reboot. So two shells of one user share claims, and no other user can block them. */
+/* The default is a directory of the user that outlasts a reboot. Two shells of a user share claims,
+ * and no other user can block them. */
 static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **ret_url)
 {
     const char *url = conf_text(ctl->conf, "store"), *state = getenv("XDG_STATE_HOME");
@@ -84,8 +84,8 @@ static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **r
 enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
 {
     struct coord_ctl coord = {.ctl = ctl};
-    /* A claim must outlast this process. If `exec` is killed, the guard stops the command a moment
-     * later. Nobody else may acquire the claim until then. */
+    /* If `exec` is killed, the guard stops the command a moment later. Nobody may acquire the claim
+     * before, so the claim must outlast this process. */
     coord_options options = {
         .open_timeout_ms = (int64_t)conf_number(ctl->conf, "timeout"),
         .tls_ca_file = conf_text(ctl->conf, "tls.ca-file"),

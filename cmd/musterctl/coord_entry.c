@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord create, cas, get and delete work on one entry. renew and release work on a claim
- * whose handle a file keeps between two commands. One thread. */
+ * whose handle is kept in a file between two commands. One thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease,
     enum err err = blob == NULL ? ERR_NOMEM : ERR_OK;
 
     if (!err && coord_lease_export(lease, blob, len) != len) err = ERR_FENCED;
-    /* Mode 0600, because everybody who can read the file holds the claim. */
+    /* Mode 0600: who can read the file has the claim. */
     if (!err)
         err = fs_publish(fs_real(), path, str_of(blob, len), 0600, entropy_u64(entropy_real()));
     free(blob);
@@ -45,7 +45,7 @@ static enum err entry_load_lease(struct coord_ctl *coord, const char *path, coor
     return err;
 }
 
-/* Writes the handle to the file of --lease. Without a file the claim expires by itself. */
+/* Writes the handle to the file of --lease. Without a file the claim will expire. */
 static enum err entry_keep_lease(struct coord_ctl *coord, const coord_result *result,
                                  coord_lease *lease)
 {
@@ -178,7 +178,7 @@ enum err coord_ctl_renew(struct coord_ctl *coord)
     err =
         coord_ctl_say(coord, &result, path, path, "renewed for %" PRId64 " ms (token %" PRIu64 ")",
                       coord_lease_ttl_ms(lease), coord_lease_token(lease));
-    /* The renewal may have changed the state that the handle's file holds. */
+    /* The renewal may have changed the handle's state. */
     if (!err) err = coord_ctl_keep_lease(coord, lease, path);
     coord_lease_unref(lease);
     return err;

@@ -13,8 +13,7 @@
 #include "musterctl/coord.h"
 #include "prim/backend.h"
 
-/* The state of the one `exec` in this process. It is static, because the exit code of the command
- * is not an enum err and must reach the caller through it. */
+/* Static, because the exit code of the command is no enum err and must reach the caller. */
 struct run {
     struct coord_ctl *coord;
     struct guarded_command command;
@@ -30,7 +29,7 @@ static void exec_on_lost(void *arg, coord_lease *, int reason)
     struct run *run = arg;
 
     atomic_store(&run->lost, reason);
-    /* The guard kills the command too; this covers a guard that somebody has killed. */
+    /* In case somebody has killed the guard. */
     guarded_command_kill(&run->command);
 }
 
@@ -59,14 +58,14 @@ static enum err exec_hold_and_run(struct run *run)
 
     if (argv == NULL) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
-        argv[i] = (char *)(uintptr_t)conf_argument(ctl->conf, i); /* exec does not write argv */
+        argv[i] = (char *)(uintptr_t)conf_argument(ctl->conf, i); /* exec does not write to argv */
     if (grace == 0) grace = ttl / 3;
     err = guarded_command_start(&run->command, argv, exec_safe_until_ns(run),
                                 grace * (int64_t)NS_PER_MS, &ctl->note);
     if (err) return err;
     /* The claim may have been lost before the command started. */
     if (atomic_load(&run->lost) != 0) guarded_command_kill(&run->command);
-    /* The step is short, so that a renewed lease reaches the guard before the guard stops the
+    /* A short step, so that a renewed lease reaches the guard before the guard stops the
      * command. */
     guarded_command_follow(&run->command, (int)max_u64(10, min_u64((uint64_t)ttl / 20, 500)),
                            exec_safe_until_ns, run);
@@ -118,8 +117,8 @@ static enum err coord_exec_acquire(struct run *run)
     return ERR_OK;
 }
 
-/* Writes into the note why the claim was lost. A store that was restored or replaced reports every
- * claim as revoked; a read through the same handle then returns the cause. */
+/* Notes why the claim was lost. A replaced store reports every claim as revoked, and a read with
+ * the same handle returns the cause. */
 static void exec_note_lost(struct run *run, int lost)
 {
     struct coord_ctl *coord = run->coord;
@@ -161,7 +160,8 @@ static enum err exec_with_store(struct coord_ctl *coord)
     return err;
 }
 
-/* Drops the handle of a claim granted during the exit. Closing the store releases the claim. */
+/* Drops the handle of a claim that was granted during the exit. Closing the store releases the
+ * claim. */
 static void exec_give_back(struct run *run)
 {
     if (run->claim_is_done && run->claimed.lease != NULL && run->lease == NULL)
@@ -176,8 +176,7 @@ static enum err exec_act(struct ctl *ctl)
     if (grace > ttl / 2)
         return ctl_fail(ctl, ERR_INVALID, "--grace: at most half of --ttl (%" PRIu64 " ms)",
                         ttl / 2);
-    /* Opens the guard before the store's threads start, because the threads must inherit the
-     * blocked signals. */
+    /* Before the store's threads start, because they must inherit the blocked signals. */
     err = guarded_command_open(&the_run.command, &ctl->note);
     if (err) return err;
     err = coord_ctl_with_store(ctl, exec_with_store, false);
@@ -189,7 +188,7 @@ static enum err exec_act(struct ctl *ctl)
 static int run_exec(void *context, const struct command_call *call)
 {
     int exit_code = ctl_run(context, call);
-    /* A lost claim keeps its own exit code, even if the command exited with 0 after TERM. */
+    /* The exit code of a lost claim wins, even if the command exited with 0 after TERM. */
     return exit_code == err_exit_code(ERR_FENCED) || the_run.command.exit_code == 0
                ? exit_code
                : the_run.command.exit_code;

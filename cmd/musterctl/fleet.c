@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl shard, domain, cluster, quota, provider: reads and changes the fleet tables, with
- * BigFleet's words and columns where BigFleet has them. Commands that bigfleetctl also has are
- * variables of their own. One thread. */
+/* musterctl shard, domain, cluster, quota, provider: reads and changes the fleet tables. Words and
+ * columns are BigFleet's where BigFleet has them. One thread. */
 #include <stdlib.h>
 
 #include "common/help.h"
@@ -162,7 +161,7 @@ const struct command domain_command = COMMAND_GROUP(
     COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_LEAVING_DOMAINS, list),
             CTL_RPC(0,
                     CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
-                    .more_rows = "contested", /* used by shards without owning them */
+                    .more_rows = "contested", /* domains that shards use without owning them */
                     CTL_COLUMNS(CTL_COLUMN("TOPOLOGY_KEY", "topology_key"),
                                 CTL_COLUMN("TOPOLOGY_VALUE", "topology_value"),
                                 CTL_COLUMN("LEAVING", "shard_id"),

@@ -10,7 +10,6 @@
 
 /* -- list -- */
 
-/* Prints the instruction's kind: the name of the payload's field with dashes. */
 static void instruction_kind_cell(struct text_table *table, const ProtobufCMessage *row)
 {
     const Muster__V1__PendingInstruction *pending = (const void *)row;
@@ -30,7 +29,7 @@ static void instruction_kind_cell(struct text_table *table, const ProtobufCMessa
 
 enum { PARTS_MAX = 4 };
 static const char *const part_names[] = {"key", "value", "machines", "priority", "from", "to"};
-/* The options that each kind of instruction requires; all other options are refused. */
+/* Options that a kind of instruction requires. All other options are refused. */
 static const struct ctl_fill kind_parts[][PARTS_MAX] = {
     [INSTRUCTION_ASSIGN] = {{"instruction.assign_domain.topology_key", "key"},
                             {"instruction.assign_domain.topology_value", "value"}},

@@ -14,7 +14,7 @@
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
 
-/* Words that people know from other tools. A word with two names means the first that the noun has. */
+/* Words of other tools. A word with two names means the first one that the noun has. */
 static const struct command_synonym synonyms[] = {
     {"get", "list"},       {"ls", "list"},
     {"list", "ls"},        {"show", "explain"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl worker: status (as ripple-cli printed it, and in full), workers, partitions,
- * assignment, checkpoints and work; drain, evict, release-hold and checkpoint. One thread. */
+/* musterctl worker: status, workers, partitions, assignment, checkpoints and work; drain, evict,
+ * release-hold and checkpoint. One thread. */
 #include <inttypes.h>
 
 #include "common/help.h"
@@ -82,12 +82,12 @@ static enum err member_status_show(struct ctl *ctl)
 
     if (status) err = status_print(ctl, status);
     if (err || strcmp(status->status, "ok") == 0 || conf_bool(ctl->conf, "watch")) return err;
-    /* The command exits with 1 after it has printed the numbers. */
+    /* the command exits with 1, after its output */
     return ctl_fail(ctl, ERR_INTERNAL, "the cluster is %s%s", status->status,
                     status->hold ? ": failures are held back, many at once" : "");
 }
 
-/* Returns the specification's exit codes: 1 if the cluster is not healthy, 2 if nobody answered. */
+/* Exit codes of the specification. 1: the cluster is not healthy. 2: nobody answered. */
 static int run_status(void *context, const struct command_call *call)
 {
     int code = ctl_run(context, call);
@@ -98,7 +98,7 @@ static int run_status(void *context, const struct command_call *call)
 
 static const char *const partition_states[] = {"FREE", "OWNED", "REVOKING", "FENCING", NULL};
 
-/* `worker`: the option that names a worker. NULL: the first argument names it. */
+/* `worker`: the option with the worker's name; NULL: the first argument. */
 #define PARTITIONS_RPC(worker)                                                                     \
     {                                                                                              \
         CTL_READ(MEMBERSHIP_PATH "ListPartitions", muster__v1__list_partitions),                   \

@@ -6,7 +6,7 @@
 
 int ctl_run(void *context, const struct command_call *call); /* runs `data` */
 
-/* `more`: exit codes besides those of every call. */
+/* `more`: exit codes in addition to CTL_EXITS. */
 #define CTL_RUN(more, ...)                                                                         \
     .exits = CTL_EXITS | (more), .run = ctl_run, .data = &(const struct ctl_action)                \
     {                                                                                              \

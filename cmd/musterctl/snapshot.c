@@ -24,7 +24,7 @@ struct saving {
     uint64_t bytes, shown_ms;
 };
 
-/* Prints the progress on a terminal twice a second. The command's last line overwrites it. */
+/* Twice a second, on a terminal. The command's last line overwrites it. */
 static void snapshot_show_progress(struct saving *saving, size_t bytes)
 {
     uint64_t now = clock_mono(clock_real()).ms;
@@ -35,7 +35,7 @@ static void snapshot_show_progress(struct saving *saving, size_t bytes)
     fprintf(stderr, "\r%" PRIu64 " KiB received\r", saving->bytes / 1024);
 }
 
-/* Backup chunks and snapshot chunks have the same wire format. */
+/* Chunks of backups and of snapshots have the same wire format. */
 static enum err snapshot_on_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
 {
     const Bigfleet__V1alpha1__SnapshotSaveChunk *chunk = (const void *)message;

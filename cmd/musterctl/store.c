@@ -17,7 +17,7 @@ enum { PAGE_KEYS = 1000 };
 
 /* -- what they share -- */
 
-/* Makes client id and sequence, by which the store recognizes a repeat, from the request id. */
+/* The store recognizes a repeat by client id and sequence, which are made from the request id. */
 static enum err store_request_identify(struct ctl *ctl, Muster__V1__Request **ret_request)
 {
     struct str id = str_from(remote_request_id(ctl->remote));
@@ -34,7 +34,6 @@ static enum err store_request_identify(struct ctl *ctl, Muster__V1__Request **re
     return ERR_OK;
 }
 
-/* Returns the store's decision as the command's error. */
 static enum err store_outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
 {
     const Muster__V1__Outcome *outcome = (const void *)answer;
@@ -74,7 +73,7 @@ static enum err store_get_show(struct ctl *ctl, const ProtobufCMessage *,
         struct ndjson *json = ctl_json_begin(ctl);
         store_entry_json(json, found->entries[0], true);
         ctl_json_end(ctl);
-    } else { /* for a pipe, the value is printed as raw bytes */
+    } else { /* for a pipe: the raw bytes */
         ctl_append(ctl, ctl_view(found->entries[0]->value));
         ctl_append(ctl, STR("\n"));
     }
@@ -133,7 +132,7 @@ static enum err store_ls_act(struct ctl *ctl)
     request.limit = PAGE_KEYS;
     request.revision = conf_number(ctl->conf, "revision");
     table_init(&table, TABLE_COLUMNS("KEY", "REVISION", "OWNER"), &ctl->memory);
-    do { /* reads pages until the last key at the first page's revision */
+    do { /* pages up to the last key, all at the first page's revision */
         page = ctl_ask(ctl, REMOTE_READ_OF(STORE_PATH "Range", muster__v1__range), &request.base,
                        &err);
         if (!page) return err;
@@ -141,7 +140,7 @@ static enum err store_ls_act(struct ctl *ctl)
         if (!request.revision) request.revision = page->revision;
         if (page->more && page->n_entries) {
             struct str last = ctl_view(page->entries[page->n_entries - 1]->key);
-            char *after = arena_dup(&ctl->memory, last); /* the next possible key */
+            char *after = arena_dup(&ctl->memory, last);
             if (!after) return ERR_NOMEM;
             request.key = (ProtobufCBinaryData){last.len + 1, (uint8_t *)after};
         }
@@ -266,7 +265,7 @@ const struct command store_command = COMMAND_TREE(
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
             CTL_ACT(BIT(5), store_watch_act)),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, ctl, "REVISION", 1, 1),
-            /* Sent once, without a sequence number: a repeat after a lost answer would conflict. */
+            /* Sent once, because a repeat after a lost answer would conflict. */
             CTL_RPC(BIT(4),
                     .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
                                "musterctl store status"},

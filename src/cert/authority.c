@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The root certificates of an authority: creation, rotation, and the removal of old roots.
+/* The root certificates of an authority: creation, rotation, and the removal of old roots. Every
+ * change is made under the directory's lock. Calls block; any thread.
  *
- * The files are written in an order that survives a crash. A new authority writes its key first, so
- * that no certificate exists without its key. A mark file exists during both steps, so that an
- * interrupted creation differs from a later loss of a file. A rotation writes ca.pem first. After a
- * crash the old key still matches its root, so signing continues, and cert_ca_retire drops the root
- * without key. Every change is made under the directory's lock. Calls block; any thread. */
+ * A new authority writes its key first, so that no certificate exists without its key. A mark file
+ * exists during a creation: without the mark file, a missing file was lost later. A rotation writes
+ * ca.pem first. After a crash the old key still has its root, and cert_ca_retire drops the new
+ * root. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 #define DEFAULT_NAME "muster-dev-ca"
 #define ROLLOUT_NAME "rollout-dev-ca"
-#define MAKING       ".ca.making" /* exists during a creation, and after a crash in a creation */
+#define MAKING       ".ca.making" /* exists during a creation, and after its crash */
 /* The validity of the development CA (workers.md 17.1): 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
@@ -34,7 +34,7 @@ static enum err authority_files_of(const char *dir, struct authority_files *file
     return err ? err : fs_path(dir, MAKING, files->mark, note);
 }
 
-/* Returns ERR_OK if both files or neither file exists, else the error that the caller returns. */
+/* ERR_OK: both files or neither file exists. */
 static enum err authority_look(struct fs *fs, const char *cert_file, const char *key_file,
                                uint32_t *ret_mode, struct note *note)
 {
@@ -81,7 +81,6 @@ static enum err authority_check_roots(const struct cert_authority *authority, co
     return ERR_OK;
 }
 
-/* Describes why a file of the authority could not be parsed. */
 static void authority_explain_damage(const char *path, enum err err, struct str content,
                                      struct note *note)
 {
@@ -149,7 +148,7 @@ size_t cert_signed_by(X509 *certificate, const struct cert_authority *authority)
 
     for (size_t i = 0; i < authority->root_count && found == CERT_ROOTS_MAX; i++)
         if (X509_verify(certificate, X509_get0_pubkey(authority->roots[i])) == 1) found = i;
-    ERR_clear_error(); /* roots that did not sign left errors in OpenSSL's queue */
+    ERR_clear_error(); /* failed checks of other roots left errors in OpenSSL's queue */
     return found;
 }
 
@@ -161,7 +160,7 @@ const char *cert_result_text(enum cert_result result)
     return texts[result];
 }
 
-/* True for text that is safe on a terminal: UTF-8 without control characters (C0, DEL, C1). */
+/* UTF-8 without control characters (C0, DEL, C1) is safe on a terminal. */
 static bool authority_name_is_printable(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -188,7 +187,7 @@ static enum err authority_check_options(const struct cert_ca_options *options, s
     return ERR_INVALID;
 }
 
-/* Checks that an existing authority matches the request. The caller compares its lifetime. */
+/* Checks that an existing authority matches the request, except for its lifetime. */
 static enum err authority_check_same(const struct cert_authority *authority,
                                      const struct cert_ca_options *options, struct note *note)
 {
@@ -238,7 +237,6 @@ static enum err authority_report(const struct cert_authority *authority, enum ce
     return ERR_OK;
 }
 
-/* Makes a new key and its root certificate; writes nothing. */
 static enum err authority_make_root(const struct cert_ca_options *options, wall_time now,
                                     EVP_PKEY **ret_key, X509 **ret_root, struct note *note)
 {
@@ -290,8 +288,8 @@ static enum err authority_create(struct fs *fs, const struct cert_ca_options *op
     return ERR_OK;
 }
 
-/* Call under the lock. If only one file exists with the mark file, a creation was interrupted, and
- * nobody can trust its certificate yet. */
+/* Call under the lock. The mark file beside one other file means an interrupted creation, whose
+ * certificate nobody can trust yet. */
 static enum err authority_find_or_create(struct fs *fs, const struct cert_ca_options *options,
                                          const struct authority_files *files, wall_time now,
                                          enum cert_result *ret_result,
@@ -321,7 +319,7 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
     if (err) return err;
     err = cert_authority_load(fs, options->dir, &authority, note);
     if (err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
-        /* Another process may be creating the authority, so one missing file is no error yet. */
+        /* Another process may be creating the authority, so wait for the lock and look again. */
         err = fs_make_dirs(fs, options->dir, CERT_MODE_DIR);
         if (err) note_set(note, "make %s: %s", options->dir, err_text(err));
         if (!err) err = cert_lock(fs, options->dir, &lock, note);
@@ -337,9 +335,8 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
     return err;
 }
 
-/* Locks and loads the authority for a change. Checks before locking that the authority exists, so
- * that another directory gets no lock file, and checks again under the lock. The caller must
- * release *ret_lock, also after an error, unless it is NULL. */
+/* Locks and loads the authority for a change. The first load, without lock, makes no lock file in a
+ * directory without authority. The caller must release *ret_lock unless it is NULL. */
 static enum err authority_lock_and_load(struct fs *fs, const struct cert_ca_options *options,
                                         struct authority_files *ret_files,
                                         struct fs_lock **ret_lock,
@@ -380,7 +377,7 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
     }
     if (!err) {
         err = cert_publish_key(fs, files.key, made.key, note);
-        if (err && err != ERR_UNKNOWN) /* after ERR_UNKNOWN the new key exists and needs its root */
+        if (err && err != ERR_UNKNOWN) /* after ERR_UNKNOWN the new key may exist */
             (void)cert_publish_list(fs, files.cert, old.roots, old.root_count, NULL);
     }
     fs_unlock(fs, lock);
@@ -392,7 +389,7 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
 
 /* -- retiring ---------------------------------------------------------------------------------- */
 
-/* Returns an error if the file contains a leaf certificate that an old root signed. */
+/* Fails if the file contains a leaf certificate that an old root signed. */
 static enum err authority_check_leaf(struct fs *fs, const char *path,
                                      const struct cert_authority *authority, struct note *note)
 {

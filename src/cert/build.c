@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates as OpenSSL objects: the content of each kind of certificate, and signing.
+/* Certificates as OpenSSL objects: the content of each kind of certificate, and signing. Uses no
+ * files and no clock. Any thread.
  *
  * Every certificate, also a root, starts as an unsigned template. Alternative names are built from
- * bytes, never through OpenSSL's configuration text, where a comma in a name would start another
- * name. Uses no files and no clock. Any thread. */
+ * bytes, because in OpenSSL's configuration text a comma in a name would start another name. */
 #include "cert/internal.h"
 
 #include <string.h>
@@ -22,13 +22,13 @@ enum { SERIAL_OCTETS = 20 }; /* the maximum of RFC 5280; 158 bits are random */
 
 /* The content of a kind of certificate. "<id>" is replaced by the request's id. */
 struct recipe {
-    const char *name, *id_means; /* for command lines; id_means is NULL if the kind has no id */
+    const char *name, *id_means; /* id_means is NULL if the kind has no id */
     const char *common_name;
     const char *uri, *second_uri;
-    const char *dns; /* DNS name that is always included, before the requested names */
-    const char *use; /* value of the extended key usage */
-    bool serves;     /* if no names are requested, the names are localhost and its addresses */
-    bool plain;      /* no basic constraints, as workers.md 17.1 specifies */
+    const char *dns; /* first DNS name, before the requested names */
+    const char *use;
+    bool serves; /* if no names are requested: localhost and its addresses */
+    bool plain;  /* no basic constraints, as workers.md 17.1 specifies */
 };
 #define USE_BOTH "serverAuth,clientAuth" /* one certificate for all connections of a process */
 #define ADMIN    "bigfleet://admin"
@@ -93,7 +93,7 @@ static bool set_serial(X509 *certificate)
     bool good;
 
     if (RAND_bytes(bytes, sizeof bytes) != 1) return false;
-    bytes[0] = (unsigned char)((bytes[0] & 0x3f) | 0x40); /* positive, and always of full length */
+    bytes[0] = (unsigned char)((bytes[0] & 0x3f) | 0x40); /* a positive number of full length */
     number = BN_bin2bn(bytes, sizeof bytes, NULL);
     good = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
     BN_free(number);
@@ -148,7 +148,7 @@ static bool add_host(GENERAL_NAMES *names, struct str name)
     return add_name(names, GEN_DNS, name.at, name.len);
 }
 
-/* Replaces "<id>" at the end of `pattern`. The request was checked, so the result fits. */
+/* Replaces "<id>" at the end of `pattern`. A checked request fits. */
 static struct str fill(const char *pattern, struct str id, char room[128])
 {
     const char *hole = strstr(pattern, "<id>");
@@ -185,11 +185,11 @@ static bool add_recipe_names(GENERAL_NAMES *names, const struct recipe *recipe,
 
 /* -- templates --------------------------------------------------------------------------------- */
 
-/* The values of a certificate's extensions. An extension that is NULL is omitted. */
+/* The values of a certificate's extensions. NULL: without this extension. */
 struct content {
     struct str common_name;
     const char *constraints, *key_usage, *use;
-    GENERAL_NAMES *names; /* owned by this struct; NULL: out of memory */
+    GENERAL_NAMES *names;
 };
 
 static enum err template_make(const struct content *content, X509 **ret_template)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificate files: reading, writing, listing, and the lock of an authority's directory.
- *
- * A file is written atomically with its final mode. A buffer that held a key is overwritten before
- * its memory is freed. Calls block; any thread. */
+/* Certificate files: reading, writing, listing, and the lock of an authority's directory. A file is
+ * written atomically with its final mode. A buffer that held a key is overwritten before its memory
+ * is freed. Calls block; any thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 enum {
     LOCK_TRIES = 500,
     LOCK_PAUSE_NS = 10000000
-}; /* tries for at most five seconds; creating a CA takes milliseconds */
+}; /* together at most five seconds; creating a CA takes milliseconds */
 
 enum err cert_read(struct fs *fs, const char *path, struct buf *into, struct note *note)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that the files of src/cert share. Only those files include this. */
+/* Functions that the files of src/cert share. */
 #ifndef CERT_INTERNAL_H
 #define CERT_INTERNAL_H
 #include <openssl/x509.h>
@@ -10,7 +10,7 @@
 /* -- build.c: keys and certificates as OpenSSL objects; no files, no clock -- */
 
 #define CERT_DAY_S 86400
-/* Times in seconds since 1970. A rollout root is valid long before and long after any leaf. */
+/* Seconds since 1970. */
 struct cert_validity {
     int64_t from_s, until_s;
 };
@@ -20,12 +20,12 @@ enum err cert_template_root(struct str common_name, bool name_as_san, X509 **ret
 enum err cert_template_new(const struct cert_request *request, X509 **ret_template);
 enum err cert_template_from(const X509 *certificate, X509 **ret_template);
 bool cert_template_matches(const X509 *template, const X509 *certificate);
-/* Issues a certificate for `key`, signed by `root`. If `root` is NULL, the key signs itself. */
+/* Issues a certificate for `key`, signed by `root`; NULL: self-signed. */
 enum err cert_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *root_key,
                    struct cert_validity validity, X509 **ret_certificate);
 
-/* Returns the result of X509_check_ca(): 1 for CA:TRUE with compatible key usage, above 1 for a
- * certificate that only old implementations accept as an authority. */
+/* The result of X509_check_ca(): 1 for CA:TRUE with compatible key usage, above 1 for a certificate
+ * that only old implementations accept as an authority. */
 int cert_is_authority(X509 *certificate);
 static inline wall_time cert_not_before(const X509 *certificate)
 {
@@ -42,16 +42,16 @@ enum err cert_put_key_pem(const EVP_PKEY *key, struct buf *pem); /* PKCS#8, not 
 /* -- authority.c: the files of the authority -- */
 struct cert_authority {
     X509 *roots[CERT_ROOTS_MAX];
-    size_t root_count, signer; /* signer: index of the root that `key` belongs to */
+    size_t root_count, signer; /* signer: index of the root with the key */
     EVP_PKEY *key;
     bool key_exposed;
 };
-/* Returns ERR_NOT_FOUND if neither file exists. Returns ERR_CONFLICT if one file is missing, the
- * key belongs to no root, or a certificate among the roots may not sign. */
+/* ERR_NOT_FOUND: neither file exists. ERR_CONFLICT: one file is missing, the key belongs to no
+ * root, or a certificate among the roots may not sign. */
 enum err cert_authority_load(struct fs *fs, const char *dir, struct cert_authority *ret_authority,
                              struct note *note);
 void cert_authority_deinit(struct cert_authority *authority); /* accepts a zeroed struct */
-/* Returns the index of the root that signed the certificate; CERT_ROOTS_MAX if none did. */
+/* The index of the root that signed the certificate; CERT_ROOTS_MAX: none. */
 size_t cert_signed_by(X509 *certificate, const struct cert_authority *authority);
 
 /* -- files.c -- */
@@ -64,6 +64,6 @@ enum err cert_publish(struct fs *fs, const char *path, struct str content, uint3
 enum err cert_publish_key(struct fs *fs, const char *path, const EVP_PKEY *key, struct note *note);
 enum err cert_publish_list(struct fs *fs, const char *path, X509 *const *list, size_t count,
                            struct note *note);
-/* Waits a few seconds for another process to unlock, then returns ERR_BUSY. */
+/* ERR_BUSY: another process kept the lock for a few seconds. */
 enum err cert_lock(struct fs *fs, const char *dir, struct fs_lock **ret_lock, struct note *note);
 #endif

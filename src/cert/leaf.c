@@ -2,7 +2,7 @@
 /* Leaves: decides which existing leaves to keep, and makes or renews the others.
  *
  * A leaf's key is written before its certificate. After a crash between the two writes, the next
- * call makes a certificate for the key. No authority file is changed. Calls block; any thread. */
+ * call makes a certificate for the key. Calls block; any thread. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static bool all_of(struct str text, const char *others)
     return text.len > 0;
 }
 
-/* True for names by which another kind of certificate could be mistaken for a worker's. */
+/* True if the name looks like a worker's. */
 static bool passes_for_worker(struct str name)
 {
     struct ulid ulid;
@@ -148,7 +148,7 @@ enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_req
         err = cert_put_pem(leaf, cert_pem);
         if (!err) err = cert_put_key_pem(key, key_pem);
         if (err) {
-            cert_pem->len = cert_len; /* either both buffers are filled, or none */
+            cert_pem->len = cert_len;
             note_set(note, "make a certificate: %s", err_text(err));
         }
     }
@@ -163,11 +163,11 @@ enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_req
 
 struct leaf_state {
     struct cert_authority authority;
-    X509 *leaf;         /* NULL: the file does not exist */
-    EVP_PKEY *key;      /* NULL: the file does not exist */
-    struct buf key_pem; /* content of the key file */
+    X509 *leaf;    /* NULL: the file does not exist */
+    EVP_PKEY *key; /* NULL: the file does not exist */
+    struct buf key_pem;
     bool key_exposed;
-    size_t signer; /* index of the root that signed `leaf` in the authority's roots */
+    size_t signer;
 };
 
 static void state_deinit(struct leaf_state *state)
@@ -212,7 +212,7 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
     return untouched(note, path, "was not issued by this authority");
 }
 
-/* True for the key of the signing root or an older root. */
+/* Also true for the key of an older root. */
 static bool is_root_key(const EVP_PKEY *key, const struct cert_authority *authority)
 {
     bool found = false;
@@ -246,8 +246,7 @@ static bool is_authority_path(const char *path)
     return strcmp(name, CERT_CA_FILE) == 0 || strcmp(name, CERT_CA_KEY_FILE) == 0;
 }
 
-/* Refuses the authority's file names for leaves in every directory, because such a leaf would look
- * like a damaged authority. The content of files is checked when they are read. */
+/* A leaf with an authority's file name would look like a damaged authority. */
 static enum err check_paths(const struct cert_leaf_options *options, struct note *note)
 {
     bool cert_is = is_authority_path(options->cert_file);
@@ -281,7 +280,7 @@ static enum err state_load(struct fs *fs, const struct cert_leaf_options *option
     return err;
 }
 
-/* Returns the reason to replace the leaf on disk, or NULL if the leaf stays. */
+/* The reason to replace the leaf on disk; NULL: the leaf stays. */
 static const char *fault_of(const struct leaf_state *state, const X509 *template, bool force,
                             wall_time now)
 {
@@ -350,7 +349,7 @@ static enum err leaf_issue(struct fs *fs, const struct cert_leaf_options *option
     return err;
 }
 
-/* Checks the leaf. If a new leaf is needed, issues it if `may_write`, else sets *ret_must_write. */
+/* Checks the leaf. If a new leaf is needed: issues it if `may_write`, else sets *ret_must_write. */
 static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options,
                           const struct cert_request *request, bool may_write, wall_time now,
                           bool *ret_must_write, struct cert_report *ret_report, struct note *note)
@@ -406,7 +405,7 @@ enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options
     enum err err = request ? cert_request_check(request, note) : ERR_OK;
 
     if (!err) err = leaf_look(fs, options, request, false, now, &must_write, &report, note);
-    if (!err && must_write) { /* check again under the lock: two processes may want this leaf */
+    if (!err && must_write) { /* again under the lock: two processes may want this leaf */
         err = cert_lock(fs, options->ca_dir, &lock, note);
         if (err) return err;
         err = leaf_look(fs, options, request, true, now, &must_write, &report, note);

@@ -35,7 +35,7 @@ static enum err put_name(struct buf *into, const X509_NAME *name)
     long len;
     enum err err = ERR_NOMEM;
 
-    /* Prints fields in the certificate's order, with control bytes escaped: "CN=replica-1". */
+    /* Fields in the certificate's order, with control bytes escaped: "CN=replica-1". */
     if (bio && X509_NAME_print_ex(bio, name, 0, XN_FLAG_ONELINE & ~XN_FLAG_SPC_EQ) >= 0) {
         len = BIO_get_mem_data(bio, &bytes);
         err = put_visible(into, str_of(bytes, (size_t)len));
@@ -105,7 +105,6 @@ static enum err put_alternative_name(struct buf *into, const GENERAL_NAME *name)
     return kind == GEN_IPADD ? put_address(into, bytes) : put_visible(into, bytes);
 }
 
-/* Returns the content of `text` as a separate string. */
 static enum err take_text(struct buf *text, enum err err, char **ret_text)
 {
     if (!err) err = buf_detach(text, ret_text);
@@ -137,7 +136,7 @@ static enum err all_names(const X509 *certificate, struct buf *text,
 
 static enum err describe(X509 *certificate, wall_time now, struct cert_description *description)
 {
-    /* `use` has all bits if the certificate has no extended key usage. */
+    /* all bits without extended key usage */
     uint32_t use = X509_get_extended_key_usage(certificate);
     const ASN1_INTEGER *serial = X509_get0_serialNumber(certificate);
     struct buf text;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run's certificates as a TLS context: made and renewed in memory, or read from files.
- *
- * The context is opened once. A renewal replaces its content, so that each user of the context
- * presents the new leaf from the next connection on. One thread. */
+/* A run's certificates as a TLS context: made and renewed in memory, or read from files. A renewal
+ * replaces the context's content, for later connections. One thread. */
 #include "cert/workers.h"
 
 #include <stdio.h>
@@ -45,7 +43,7 @@ static enum err ensure_authority(struct cert_workers *certs, bool strict, wall_t
     return ERR_OK;
 }
 
-/* Makes a key and a certificate, and puts them and the roots on disk into an old or new context. */
+/* Makes a key and a certificate for an old or new context. The roots come from disk. */
 static enum err workers_issue(struct cert_workers *certs, wall_time now, struct note *note)
 {
     struct cert_request request = {

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The certificates of one run: for the coordinator's worker listener, and for the workers that
- * connect to the listener (workers.md § 17).
+ * connect to it (workers.md § 17). A call blocks for about a millisecond. One thread.
  *
- * Without configured files, tls_dir contains a development CA. The coordinator or the first worker
- * creates the CA; all others use it unchanged. Leaves exist in memory only, are valid for 90 days,
- * and are replaced before they expire; existing connections stay. With cert_file, key_file and
- * ca_file no CA is created and no CA key is needed.
- *
- * This module prints nothing: the caller prints cert_workers_notice() once to standard error. A
- * call blocks for small files and a key generation, about a millisecond. One thread. */
+ * Without configured files, tls_dir has a development CA. The coordinator or the first worker
+ * creates the CA. Leaves exist in memory only, are valid for 90 days, and are replaced before they
+ * expire. With cert_file, key_file and ca_file there is no CA. The caller prints
+ * cert_workers_notice() once to standard error. */
 #ifndef CERT_WORKERS_H
 #define CERT_WORKERS_H
 #include "base/note.h"
@@ -22,23 +19,24 @@ struct cert_workers_options {
     const char *tls_dir;                        /* unused if the three files are set */
     const char *ca_file, *cert_file, *key_file; /* all three are set, or none */
     bool strict_permissions; /* refuse a CA key that other users can read, instead of warning */
-    /* The worker of a client certificate named worker-<ULID>; NULL: the listener's certificate. */
+    /* A worker's id, for the client certificate worker-<ULID>; NULL: the listener's certificate. */
     const struct ulid *worker;
 };
 
-/* Copies all options. Returns ERR_INVALID if only some of the three files are set, ERR_CONFLICT if
- * the CA is incomplete (the note names the missing file), ERR_DENIED for a CA key that others can
- * read with strict_permissions, or an error of cert/cert.h or io/tls.h. */
+/* Copies all options. Also returns errors of cert/cert.h or io/tls.h.
+ *   ERR_INVALID    only some of the three files are set
+ *   ERR_CONFLICT   the CA is incomplete; the note names the missing file
+ *   ERR_DENIED     with strict_permissions: others can read the CA key */
 enum err cert_workers_open(struct fs *fs, const struct cert_workers_options *options, wall_time now,
                            struct cert_workers **ret_certs, struct note *note);
 /* Accepts NULL. The TLS context stays valid while it is referenced. */
 void cert_workers_close(struct cert_workers *certs);
 
-/* Returns a borrowed context: TLS 1.2 or 1.3, ALPN h2, both sides with a certificate of the CA. */
+/* A borrowed context: TLS 1.2 or 1.3, ALPN h2, both sides with a certificate of the CA. */
 struct tls_context *cert_workers_context(struct cert_workers *certs);
-/* Returns "Generated dev CA at <tls_dir>/ca.pem" if this open created the CA, else "". */
+/* "Generated dev CA at <tls_dir>/ca.pem" if this open created the CA, else "". */
 const char *cert_workers_notice(const struct cert_workers *certs);
-/* Returns a warning (other users can read the key, or the CA expires soon), else "". */
+/* A warning (other users can read the key, or the CA expires soon), else "". */
 const char *cert_workers_warning(const struct cert_workers *certs);
 
 /* Call this about once a minute and on SIGHUP. Replaces the leaf when a third of its lifetime is

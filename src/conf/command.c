@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the command that a command line names, in the program's tree of commands. The tree is
- * constant data. Nothing is allocated, and any thread may call. */
+/* Finds the command that a command line names, in the program's tree of commands. Nothing is
+ * allocated, and any thread may call. */
 #include "conf/command.h"
 
 #include <stdio.h>
@@ -56,7 +56,7 @@ static enum err command_visit_call(struct command_call *call, command_visit_fn *
     err = each(owner, call, path);
     for (; children && *children && !err; children++) {
         if ((*children)->hidden) continue;
-        assert(call->depth < COMMAND_DEPTH_MAX); /* cannot fail: the command tree is constant */
+        assert(call->depth < COMMAND_DEPTH_MAX); /* never fails: the command tree is constant */
         call->path[call->depth++] = *children;
         err = command_visit_call(call, each, owner);
         call->depth--;
@@ -81,7 +81,7 @@ static const struct command *command_find_child(const struct command *parent, co
 
 static void command_enter(struct command_call *call, const struct command *child)
 {
-    assert(call->depth < COMMAND_DEPTH_MAX); /* cannot fail: the command tree is constant */
+    assert(call->depth < COMMAND_DEPTH_MAX); /* never fails: the command tree is constant */
     call->path[call->depth++] = child;
 }
 
@@ -112,7 +112,7 @@ static const struct command *group_of_noun(const struct command_call *call, cons
     return other && other->children ? other : NULL;
 }
 
-/* Enters the child with this name. Children of a group with `verbs` have two names each. */
+/* A child of a group with `verbs` has two names. */
 static bool command_enter_named(struct command_call *call, const char *name)
 {
     const struct command *here = command_of(call), *child = command_find_child(here, name);
@@ -164,7 +164,7 @@ static enum err unknown_command(const struct command_call *call, const char *wor
     for (size_t i = 0; parent->children[i]; i++)
         used += (size_t)snprintf(verbs + used, sizeof verbs - used, "%s%s", i ? ", " : "",
                                  command_name(parent, parent->children[i]));
-    assert(used < sizeof verbs); /* cannot fail: the command tree is constant */
+    assert(used < sizeof verbs); /* never fails: the command tree is constant */
     return note_fail(note, ERR_INVALID, "unknown command '%s': %s has %s", word, path, verbs);
 }
 
@@ -182,7 +182,7 @@ bool command_takes_value(const struct command *program, const char *word)
     return false;
 }
 
-/* Returns how many of the first words are options or values of options. */
+/* How many words at the start are options or values of options. */
 static size_t command_skip_options(const struct command *program, size_t count,
                                    const char *const *words)
 {
@@ -193,8 +193,8 @@ static size_t command_skip_options(const struct command *program, size_t count,
     return min_size(i, count);
 }
 
-/* Puts the noun before the verb: "get shards" becomes "shard get", and "workers list" becomes
- * "worker list". An old name of a command stays: "evict worker" evicts the worker "worker". */
+/* Puts the group first: "get shards" becomes "shard get", and "workers list" becomes "worker list".
+ * But "evict worker" stays, because it is the old name of a command with the argument "worker". */
 static void command_order_words(const struct command_call *call, const char **words)
 {
     const struct command *program = call->path[0], *group;
@@ -243,7 +243,7 @@ static bool command_has_help(const struct command_call *call)
     return false;
 }
 
-/* Handles a group that is followed by no command, but by nothing, --version or an option. */
+/* Nothing, --version or an option follows the name of the group. */
 static enum err group_without_command(struct command_call *call, struct note *note)
 {
     char path[COMMAND_PATH_CAP];

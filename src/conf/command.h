@@ -3,49 +3,46 @@
  * complete.
  *
  * Finds the command that a command line names. An unknown command is refused, with the nearest name
- * as a hint. This module runs and prints nothing: it writes texts into buffers for the caller. Help
- * has usage, description, options with defaults and environment names, examples and exit codes.
- *
- * Options may come before, between and after the words of the command: "musterctl -o json shard
- * list". --help works at every level and overrides everything else on the line. */
+ * as a hint. Options may come before, between and after the words of the command. --help works at
+ * every level and overrides everything else. This module runs and prints nothing: its texts go into
+ * buffers. */
 #ifndef CONF_COMMAND_H
 #define CONF_COMMAND_H
 #include "conf/option.h"
 
 enum { COMMAND_DEPTH_MAX = 4 };                  /* words such as muster config show */
-#define COMMAND_EXITS (BIT(0) | BIT(1) | BIT(2)) /* the exit codes of every command */
+#define COMMAND_EXITS (BIT(0) | BIT(1) | BIT(2)) /* exit codes of every command */
 
 struct command_call;
-typedef int command_fn(void *context, const struct command_call *call); /* returns an exit code */
+typedef int command_fn(void *context, const struct command_call *call);
 
 struct command_synonym {
-    const char *word, *name; /* such as "get" for "list", unless a command has the name `word` */
+    const char *word, *name; /* "get" means "list", unless a command is called "get" */
 };
 struct command_example {
     const char *line, *what;
 };
 struct command {
     const char *name;
-    /* The name in a group with `verbs`: "list" for "list-shards", so that "shard list" works.
-     * `name` works, too, but is then not listed. NULL: `name` is the only name. */
+    /* The name in a group with `verbs`: "list" for "list-shards", so that "shard list" works. Then
+     * `name` works, too, but is not listed. NULL: `name` is the only name. */
     const char *verb;
-    const char *summary; /* one line in the list of commands; lower case, no full stop */
-    const char *about;   /* the command's purpose in a few sentences; a newline ends a paragraph */
+    const char *summary;                /* one line in lists; lower case, no full stop */
+    const char *about;                  /* a few sentences; a newline ends a paragraph */
     const struct option_table *options; /* NULL: no options */
-    const char *arguments;              /* arguments in the usage text, like "FILE..."; or NULL */
+    const char *arguments;              /* text in the usage line, like "FILE..."; or NULL */
     size_t arguments_min, arguments_max;
-    const struct command_example *examples; /* the last one has a NULL line; NULL: no examples */
+    const struct command_example *examples; /* ends with a NULL line; NULL: none */
     uint32_t exits;                         /* BIT(code) for each exit code besides COMMAND_EXITS */
-    const struct command *const *children;  /* array ended by NULL; or NULL, if `run` is set */
+    const struct command *const *children;  /* ends with NULL; NULL if `run` is set */
     command_fn *run;                        /* NULL if and only if the command has children */
-    const void *data;                       /* data for `run`; not used by this module */
-    const struct command_synonym *synonyms; /* a program's synonyms for nouns and verbs; or NULL */
-    bool says_name_only; /* errors of the program begin with its name, without the command */
-    bool verbs;          /* the command is a group whose children are named by their verbs */
-    bool hidden;         /* the command is not listed or completed, but runs and has --help */
+    const void *data;                       /* for `run` */
+    const struct command_synonym *synonyms; /* of a program: other nouns and verbs; or NULL */
+    bool says_name_only; /* errors begin with the program's name, without the command */
+    bool verbs;          /* a group whose children are named by their verbs */
+    bool hidden;         /* not listed or completed, but runs and has --help */
 };
 
-/* Values of the fields examples, children and exits of a command. */
 #define COMMAND_EXAMPLES(...)                                                                      \
     (const struct command_example[])                                                               \
     {                                                                                              \
@@ -63,7 +60,7 @@ struct command {
 #define COMMAND_ROW(help, table) help, .options = &table##_table
 #define COMMAND_ROW_WITH(help, table, usage, min, max)                                             \
     help, .options = &table##_table, COMMAND_ARGUMENTS(usage, min, max)
-/* A group of commands. COMMAND_GROUP is for a group whose commands are named by their verbs. */
+/* A group of commands; COMMAND_GROUP sets `verbs`. */
 #define COMMAND_TREE(help, ...)                                                                    \
     {                                                                                              \
         help, .children = COMMAND_CHILDREN(__VA_ARGS__)                                            \
@@ -72,23 +69,21 @@ struct command {
     {                                                                                              \
         help, .verbs = true, .children = COMMAND_CHILDREN(__VA_ARGS__)                             \
     }
-/* A command as a constant in place. */
 #define COMMAND(...) (&(const struct command){__VA_ARGS__})
-/* The arguments of a command, at least `min` and at most `max`. */
 #define COMMAND_ARGUMENTS(usage, min, max)                                                         \
     .arguments = (usage), .arguments_min = (min), .arguments_max = (max)
 
 enum command_wish {
     COMMAND_RUN,     /* run the last command of `path` with the words of `rest` */
     COMMAND_HELP,    /* help was requested */
-    COMMAND_MISSING, /* a group without a command: show the group's help as an error */
+    COMMAND_MISSING, /* a group without a command: show its help as an error */
     COMMAND_VERSION,
 };
 struct command_call {
     enum command_wish wish;
-    const struct command *path[COMMAND_DEPTH_MAX]; /* path[0] is the program */
+    const struct command *path[COMMAND_DEPTH_MAX];
     size_t depth;
-    const char *const *rest; /* options and arguments, from the caller's words */
+    const char *const *rest; /* options and arguments */
     size_t rest_count;
 };
 
@@ -96,33 +91,32 @@ struct command_call {
  * to the front. ERR_INVALID: "unknown command 'dve' (did you mean 'dev'?)". */
 enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note);
-/* Returns the word that selects the child: its verb if the parent has `verbs`, or its name. */
+/* The word that selects the child: its verb if the parent has `verbs`, or its name. */
 const char *command_name(const struct command *parent, const struct command *child);
-/* Returns true if the word is a flag, of any command, whose value is the next word. */
+/* True if the word is a flag, of any command, whose value is the next word. */
 bool command_takes_value(const struct command *program, const char *word);
 const struct command *command_of(const struct command_call *call);
 /* "muster cert issue". */
 enum { COMMAND_PATH_CAP = 128 };
 void command_path_text(const struct command_call *call, char text[COMMAND_PATH_CAP]);
-/* Checks the number of arguments. ERR_INVALID with a note if there are too few or too many. */
+/* ERR_INVALID with a note: too few or too many arguments. */
 enum err command_check_arguments(const struct command_call *call, size_t count, struct note *note);
 
 /* Visits the program and every command that is not hidden, parents first. `path` ("muster cert
- * issue") and `call` both describe the visited command. Stops at the first error and returns it. */
+ * issue") and `call` both describe the visited command. An error ends the visits. */
 typedef enum err command_visit_fn(void *owner, const struct command_call *call, const char *path);
 enum err command_visit(const struct command *program, command_visit_fn *each, void *owner);
 
 /* -- texts; ERR_FULL, ERR_NOMEM -- */
-enum { COMMAND_TEXT_MAX = 512 * 1024 }; /* larger than every text of the functions below */
+enum { COMMAND_TEXT_MAX = 512 * 1024 }; /* larger than every text below */
 enum err command_help(const struct command_call *call, struct buf *into);
-/* Appends a script that completes commands, options and choices; zsh and fish show descriptions. */
-/* `shell` is bash, zsh or fish. */
+/* Appends a script that completes commands, options and choices. `shell` is bash, zsh or fish. */
 enum err command_completion(const struct command *program, const char *shell, struct buf *into);
 /* Appends the man page of one command as troff. A program's page lists all its commands. `release`
- * is the text in the page's footer, for example "muster 0.1.0". */
+ * is the footer, for example "muster 0.1.0". */
 enum err command_man(const struct command_call *call, const char *release, struct buf *into);
-/* Appends a text as troff, with troff's special characters escaped. `literal` is for typed text and
- * file content: every character stays the same. Otherwise words between backticks become bold. */
+/* Appends a text as troff. `literal`: every character stays the same. Otherwise words between
+ * backticks become bold. */
 enum err command_man_text(struct str text, bool literal, struct buf *into);
 
 /* -- functions that help and man pages share -- */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion scripts for three shells. Each is a short script around lists made from the tables of
- * options: the words that may follow a command, their descriptions, and the choices of an option.
- *
- * All three scripts follow the words of the line as long as they name commands. So arguments
- * between the words ("assignment w-1 --o") do not hide what may follow. */
+/* Completion scripts for three shells. Each is a short script around lists made from the tables
+ * of options: the words that may follow a command, their descriptions, and the choices of an
+ * option. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,16 +17,16 @@ struct completion {
         const char *name;
         const unsigned char *script;
         const size_t *len;
-        command_visit_fn *paths; /* writes the text of {{paths}} */
+        command_visit_fn *paths;
         completion_word_fn *put;
-        const char *array; /* shell array with a command's words; NULL: a line for each word */
-        bool also;         /* include the second spellings of options */
+        const char *array; /* shell array of a command's words; NULL: a line for each word */
+        bool also;
     } * shell;
 };
 
 /* -- the words that may follow a command, one at a time -- */
 
-/* Writes the --no- spelling of a switch. Returns false if the option has none. */
+/* False: the option has no --no- spelling. */
 static bool completion_negated(const struct option *option, char no[OPTION_NAME_CAP])
 {
     char flag[OPTION_NAME_CAP];
@@ -153,7 +151,7 @@ static void zsh_word(struct writer *w, const char *, const struct option *, cons
 
 /* -- fish: one line for each word, because fish itself recognises options -- */
 
-/* Adds a word. "--output", "-o" and "--no-color" are options; any other word is an argument. */
+/* "--output", "-o" and "--no-color" are options; other words are arguments. */
 static void fish_word(struct writer *w, const char *path, const struct option *option,
                       const char *word, const char *what)
 {

@@ -11,9 +11,9 @@
 #include "conf/nearest.h"
 #include "conf/printable.h"
 
-enum { MEMORY_MAX = 4 * 1024 * 1024 }; /* bytes of a configuration; more than any file needs */
+enum { MEMORY_MAX = 4 * 1024 * 1024 }; /* bytes; more than any file needs */
 enum { PROBLEM_TEXT_MAX = 8 * 1024 };  /* bytes of a line, which may contain a path of 4 KiB */
-/* Escaping turns a byte that is not printable into at most four bytes. */
+/* Escaping turns one byte into at most four. */
 enum { PROBLEMS_TEXT_MAX = CONF_PROBLEMS_MAX * 4 * PROBLEM_TEXT_MAX };
 
 /* -- life -- */
@@ -45,7 +45,7 @@ void conf_close(struct conf *conf)
 
 /* -- functions that all sources share -- */
 
-/* Escapes the whole line by printable_append, so that no caller can forget to escape a value. */
+/* Escapes the whole line, so that no caller can forget to escape a value. */
 enum err conf_problem(struct conf *conf, const char *format, ...)
 {
     struct buf *problems = &conf->problems, line;
@@ -80,8 +80,8 @@ void conf_set(struct conf *conf, size_t index, const struct option_value *value,
     entry->place = place;
 }
 
-/* Writes a name in its plain form, so that hints depend on its letters and not on its separators:
- * "HTTP_LISTEN", "http-listen" and "http.listen" all become "http-listen". */
+/* "HTTP_LISTEN", "http-listen" and "http.listen" all become "http-listen", so that hints depend on
+ * the letters only. */
 static struct str conf_plain_name(struct str spelled, char name[NEAREST_NAME_MAX])
 {
     size_t len = min_size(spelled.len, NEAREST_NAME_MAX);
@@ -93,7 +93,7 @@ static struct str conf_plain_name(struct str spelled, char name[NEAREST_NAME_MAX
     return str_of(name, len);
 }
 
-/* Compares the whole name first, and then the key alone, because the section may be wrong. */
+/* Compares the whole name first, then the key alone, because the section may be wrong. */
 void conf_hint(const struct option_table *table, struct str wanted, uint32_t excluded_flags,
                conf_spell_fn *spell, char hint[CONF_HINT_CAP])
 {
@@ -138,7 +138,7 @@ static size_t conf_find_negated(const struct option_table *table, struct str nam
     return i < table->count && table->options[i].kind == OPTION_BOOL ? i : table->count;
 }
 
-/* Appends the items of a repeated list flag to the items of the earlier flags. */
+/* A list flag that is used again adds items. */
 static enum err conf_join_lists(struct conf *conf, size_t index, struct option_value *value,
                                 struct note *note)
 {
@@ -154,7 +154,7 @@ static enum err conf_join_lists(struct conf *conf, size_t index, struct option_v
     return option_make_list(&conf->table->options[index], items, count, &conf->memory, value, note);
 }
 
-/* Takes the text of the flag or variable `name` as a value. Errors put `where` before the name. */
+/* Errors put `where` before the name. */
 static enum err conf_take_text(struct conf *conf, size_t index, struct str text,
                                enum conf_source source, const char *where, struct str name)
 {
@@ -188,7 +188,7 @@ static enum err conf_unknown_flag(struct conf *conf, struct str name)
     return conf_problem(conf, "%.*s: unknown option%s", STR_ARG(name), hint);
 }
 
-/* Reads the flag at words[*at] and its value, and moves *at to the next word. */
+/* Moves *at to the word after the flag and its value. */
 static enum err conf_take_flag(struct conf *conf, size_t count, const char *const *words,
                                size_t *at)
 {
@@ -230,7 +230,7 @@ static enum err conf_take_argument(struct conf *conf, const char *word)
     return ERR_OK;
 }
 
-/* Returns the first error. Callers continue after it, to report all problems. */
+/* For callers that continue after an error, to report all problems. */
 static enum err conf_first_of(enum err first, enum err err)
 {
     return first ? first : err;
@@ -281,9 +281,9 @@ static bool conf_known_elsewhere(const struct option_table *const *others, struc
     return false;
 }
 
-/* Returns true for a variable that Kubernetes sets for a Service. Kubernetes puts such variables
- * into each container. A Service named muster-x gives MUSTER_X_SERVICE_HOST, _SERVICE_PORT,
- * _SERVICE_PORT_<NAME>, _PORT=tcp://... and _PORT_<NUMBER>_TCP[_PROTO|_PORT|_ADDR]. */
+/* True for a variable that Kubernetes sets in each container for a Service. For a Service named
+ * muster-x these are MUSTER_X_SERVICE_HOST, _SERVICE_PORT, _SERVICE_PORT_<NAME>, _PORT=tcp://...
+ * and _PORT_<NUMBER>_TCP[_PROTO|_PORT|_ADDR]. */
 static bool conf_is_service_link(struct str name, struct str text)
 {
     static const char *const protocols[] = {"TCP", "UDP", "SCTP"};
@@ -375,7 +375,7 @@ enum err conf_finish(struct conf *conf)
     if (conf->problem_count > CONF_PROBLEMS_MAX) {
         (void)buf_appendf(&conf->problems, "and %zu more\n",
                           conf->problem_count - CONF_PROBLEMS_MAX);
-        conf->problem_count = CONF_PROBLEMS_MAX; /* so that the problem is reported only once */
+        conf->problem_count = CONF_PROBLEMS_MAX; /* report it only once */
     }
     return conf->problem_count > 0 ? ERR_INVALID : ERR_OK;
 }
@@ -385,7 +385,7 @@ enum err conf_finish(struct conf *conf)
 static const struct conf_entry *conf_entry_of(const struct conf *conf, const char *name)
 {
     const struct option *option = option_find(conf->table, name);
-    assert(option); /* a name without an option is a bug of the program */
+    assert(option); /* the program asks for an option that it does not have */
     return &conf->entries[option - conf->table->options];
 }
 

@@ -7,7 +7,7 @@
 #include "text/toml.h"
 
 enum { DOCUMENT_MEMORY_MAX = 16 * CONF_FILE_MAX }; /* a parsed tree is larger than its text */
-enum { PATH_CAP = 128 }; /* a longer path is truncated: no option's path is so long */
+enum { PATH_CAP = 128 }; /* a longer path is cut, because no option has one */
 
 enum { NOT_HERE = OPTION_NOT_IN_FILE | OPTION_FLAG_ONLY };
 
@@ -30,7 +30,7 @@ static void file_spell_quoted(const struct option *option, char name[OPTION_NAME
     snprintf(name, OPTION_NAME_CAP, "'%s'", option->name);
 }
 
-/* Returns true if an option belongs to the section `path` or to a section below it. */
+/* Also true for an option in a section below `path`. */
 static bool file_is_section(const struct option_table *table, const char *path)
 {
     size_t len = strlen(path);
@@ -45,7 +45,6 @@ static bool file_is_section(const struct option_table *table, const char *path)
     return false;
 }
 
-/* Finds an option by its name in a file. */
 static const struct option *file_find_key(const struct option_table *table, const char *path)
 {
     for (size_t i = 0; i < table->count; i++) {
@@ -61,7 +60,7 @@ static void file_unknown_key(struct reader *r, const struct toml_value *value, c
     char what[NOTE_CAP], hint[CONF_HINT_CAP] = "", flag[OPTION_NAME_CAP];
     const struct option *option = option_find(table, path);
 
-    if (option) { /* the option exists, but cannot be in a file */
+    if (option) { /* known, but not allowed in a file */
         option_flag_name(option, flag);
         snprintf(what, sizeof what, "'%s' cannot be in a file; use the flag %s", path, flag);
     } else {
@@ -76,10 +75,10 @@ static void file_unknown_key(struct reader *r, const struct toml_value *value, c
     file_refuse(r, toml_key_position(value), what, hint);
 }
 
-/* The TOML values that each kind of option accepts: a description for errors, and the types. */
+/* What a TOML value must be, for each kind of option: a text for errors, and the types. */
 static const struct {
     const char *form;
-    uint32_t types; /* bit mask of enum toml_type */
+    uint32_t types;
 } forms[] = {
     [OPTION_STRING] = {"a string", BIT(TOML_STRING)},
     [OPTION_U64] = {"an integer", BIT(TOML_INTEGER)},
@@ -93,7 +92,7 @@ static const struct {
     [OPTION_LIST] = {"an array of strings", BIT(TOML_ARRAY)},
 };
 
-/* Rounds to millionths. A double is exact enough for six digits after the decimal point. */
+/* A double is exact enough for six digits after the decimal point. */
 static enum err file_read_millionths(const struct option *option, double number,
                                      struct option_value *ret_value, struct note *note)
 {
@@ -127,7 +126,7 @@ static enum err file_read_array(struct reader *r, const struct option *option,
     size_t count = 0;
 
     for (const struct toml_value *item = toml_first(value); item; item = toml_next(item)) {
-        if (count == ARRAY_LEN(items)) break; /* one item too many; refused below */
+        if (count == ARRAY_LEN(items)) break; /* one item too many is enough for the error */
         if (toml_string(item, &items[count++], NULL))
             return note_fail(note, ERR_PARSE, "must be an array of strings; item %zu is %s", count,
                              toml_type_article_name(toml_type(item)));
@@ -165,7 +164,7 @@ static enum err file_read_value(struct reader *r, const struct option *option,
     }
 }
 
-/* Takes a value. Refuses a second value of an option that has two names in a file. */
+/* An option with two names in a file may have only one value. */
 static void file_take_entry(struct reader *r, const struct option *option,
                             const struct option_value *value, struct conf_place place)
 {
@@ -222,7 +221,7 @@ static void file_note_section(struct reader *r, const char *section)
         conf->sections[conf->section_count++] = name;
 }
 
-/* Reads a table and the tables in it. Only known sections are read, which bounds the recursion. */
+/* Only known sections are read, which bounds the recursion. */
 static void file_take_table(struct reader *r, const struct toml_value *table, const char *section)
 {
     const struct option_table *known = r->conf->table;
@@ -245,7 +244,6 @@ static void file_take_table(struct reader *r, const struct toml_value *table, co
     }
 }
 
-/* Reports a syntax error, with the position that the TOML reader's note begins with. */
 static enum err file_not_toml(struct reader *r, struct toml_position where, const struct note *note)
 {
     char prefix[64];
@@ -263,7 +261,7 @@ enum err conf_add_file(struct conf *conf, const char *file_name, struct str cont
     struct note note = {""};
     enum err err;
 
-    assert(!conf->file_name); /* the order of precedence allows only one file */
+    assert(!conf->file_name); /* the order of precedence allows one file */
     conf->file_name = arena_dup(&conf->memory, str_from(file_name));
     if (!conf->file_name) return ERR_NOMEM;
     if (content.len > CONF_FILE_MAX) {

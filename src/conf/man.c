@@ -3,7 +3,7 @@
  *
  * A '.' or '\'' at the beginning of a line is escaped, and a backslash becomes \e. An option's '-'
  * becomes \-, because troff may print a plain '-' as a character that users cannot paste. Only
- * ASCII is written directly, so that a page looks the same in every locale. */
+ * ASCII is written, so that a page looks the same in every locale. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ enum { PAGE_NAME_CAP = COMMAND_PATH_CAP };
 
 struct troff {
     struct writer *w;
-    bool literal; /* typed text: every '-' must stay a '-' */
-    bool bold;    /* the text is between backticks */
+    bool literal; /* every '-' must stay a '-' */
+    bool bold;
     bool line_start;
     char before;
 };
@@ -26,7 +26,7 @@ struct troff {
 static void man_put_char(struct troff *t, uint32_t code)
 {
     bool guarded = t->line_start && (code == '.' || code == '\'');
-    /* true for the '-' of an option or a range of options, false for the hyphen of a word */
+    /* true: the '-' belongs to an option or a range; false: it is a hyphen */
     bool typed = t->literal || t->bold || t->before == ' ' || t->before == '-' || t->line_start;
 
     t->line_start = code == '\n';
@@ -70,7 +70,7 @@ static void man_text(struct writer *w, const char *words)
     man_put_text(w, str_from(words), false);
 }
 
-/* Adds literal text (names, flags, command lines) in bold, and then `after`. */
+/* Adds `words` in bold, without any markup, and then `after`. */
 static void man_bold(struct writer *w, const char *words, const char *after)
 {
     writer_add(w, "\\fB");
@@ -85,7 +85,6 @@ static void man_bold_line(struct writer *w, const char *words, const char *rest)
     writer_add(w, "\n");
 }
 
-/* Adds each line of `words` as a paragraph. */
 static void man_paragraphs(struct writer *w, const char *words)
 {
     struct str rest = str_from(words), line;
@@ -141,10 +140,10 @@ static void man_synopsis(const struct command *command, const char *path, struct
 
 struct listing {
     struct writer *w;
-    const char *below; /* path of the group of commands */
+    const char *below;
 };
 
-/* Adds every command below the group, at any depth, because each has a page of its own. */
+/* Adds every command below the group, because each has a page. */
 static enum err man_list_command(void *owner, const struct command_call *call, const char *path)
 {
     const struct command *command = command_of(call);

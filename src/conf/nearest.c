@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Computes the table row by row. Three rows are enough, because a swap looks back two rows. */
+/* Three rows are enough, because a swap looks back two rows. */
 size_t nearest_distance(struct str a, struct str b, size_t bound)
 {
     size_t rows[3][NEAREST_NAME_MAX + 1];
@@ -29,7 +29,7 @@ size_t nearest_distance(struct str a, struct str b, size_t bound)
     return min_size(last[b.len], bound + 1);
 }
 
-/* Returns how many keystrokes a hinted name may differ: a third of the name, but at least 1. */
+/* The distance that a hinted name may have. */
 static size_t nearest_bound_for(struct str wanted)
 {
     return min_size(NEAREST_KEYSTROKES_MAX, max_size(1, wanted.len / 3));

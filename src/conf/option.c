@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, checks and prints a value according to its option. Copies go into the caller's arena. Pure
- * otherwise; any thread may call. */
+/* Reads, checks and prints a value according to its option. Copies go into the caller's arena. Any
+ * thread may call. */
 #include "conf/option.h"
 
 #include <stdio.h>
@@ -130,7 +130,7 @@ static enum err option_parse_number(const struct option *option, struct str text
     return err;
 }
 
-/* Checks the syntax only, because whether a name resolves may change until the address is used. */
+/* Checks the syntax only: whether a name resolves may change. */
 static enum err option_check_address(struct str text, struct note *note)
 {
     uint64_t port;
@@ -219,7 +219,7 @@ static enum err option_parse_list(const struct option *option, struct str text, 
     return option_make_list(option, items, count, arena, ret_value, note);
 }
 
-/* Adds 0.0.0.0 to a listener without a host, which means every interface, as in many programs. */
+/* No host means 0.0.0.0: every interface. */
 static enum err option_with_host(const struct option *option, struct arena *arena, struct str *text)
 {
     static const char everywhere[] = "0.0.0.0";
@@ -283,8 +283,8 @@ bool option_value_equal(const struct option *option, const struct option_value *
     return true;
 }
 
-/* Appends a TOML basic string that is read back as the same text. Escapes what TOML requires and
- * control characters, which would affect a terminal. */
+/* Appends a TOML basic string. Control characters are escaped, because they would affect a
+ * terminal. */
 static enum err option_format_quoted(struct str text, struct buf *into)
 {
     enum err err = buf_append_byte(into, '"');

@@ -6,7 +6,7 @@
 #include "conf/internal.h"
 #include "conf/printable.h"
 
-enum { COMMENT_COLUMN = 40 }; /* column of the comments after short values */
+enum { COMMENT_COLUMN = 40 }; /* column of comments after short values */
 
 /* Adds the source of an entry as text, for example "flag --http-listen". */
 static void print_place_text(struct writer *w, const struct conf *conf, const struct option *option,
@@ -32,7 +32,7 @@ static void print_place_text(struct writer *w, const struct conf *conf, const st
     }
 }
 
-/* Adds the heading of a section. If a gated section has no values, the heading is a comment. */
+/* Adds the heading of a section. The heading is a comment if the section is gated and empty. */
 static void print_section(struct writer *w, const struct option *option,
                           const struct option *before, bool empty)
 {
@@ -43,7 +43,7 @@ static void print_section(struct writer *w, const struct option *option,
                STR_ARG(section));
 }
 
-/* Adds blanks and the comment sign to a line whose value begins at `start`. */
+/* `start`: where the line begins. */
 static void print_pad_to_comment(struct writer *w, size_t start)
 {
     size_t used = w->into->len - start;
@@ -77,7 +77,7 @@ static void print_entry(struct writer *w, const struct conf *conf, size_t index)
     writer_add(w, "\n");
 }
 
-/* Returns true if the section must not be printed. Reading it back would enable a feature. */
+/* A gated section must not be printed if reading it back would enable a feature. */
 static bool print_gated_away(const struct conf *conf, const struct option *option)
 {
     char section[OPTION_NAME_CAP];

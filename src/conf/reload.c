@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Determines a reload's changes, whether applied or waiting for a restart, and the new values. */
+/* Finds what a reload changes, and which changes wait for a restart. */
 #include "conf/internal.h"
 
 static bool reload_entries_equal(const struct option *option, const struct conf_entry *a,
@@ -10,7 +10,6 @@ static bool reload_entries_equal(const struct option *option, const struct conf_
     return !a_set || option_value_equal(option, &a->value, &b->value);
 }
 
-/* Copies a value into `memory`. */
 static enum err reload_copy_value(const struct option *option, const struct option_value *value,
                                   struct arena *memory, struct option_value *ret_copy)
 {

@@ -43,7 +43,7 @@ void writer_bounds(struct writer *w, const struct option *option, const char *be
     writer_add(w, "%s", after);
 }
 
-/* Removes the next word from *line. Returns false if there is none. */
+/* False: there is no word. */
 static bool writer_next_word(struct str *line, struct str *ret_word)
 {
     while (line->len > 0 && line->at[0] == ' ') *line = str_tail(*line, 1);

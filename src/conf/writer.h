@@ -9,7 +9,7 @@
 
 struct writer {
     struct buf *into;
-    enum err err; /* ERR_FULL or ERR_NOMEM of the first failure */
+    enum err err; /* the first failure: ERR_FULL or ERR_NOMEM */
 };
 void writer_put(struct writer *w, struct str text);
 void writer_add(struct writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -22,10 +22,9 @@ void writer_bounds(struct writer *w, const struct option *option, const char *be
 enum { WRAP_WIDTH = 96 }; /* fits a terminal of 100 columns */
 struct wrap_options {
     const char *first, *rest; /* the text that begins the first line, and each other line */
-    size_t width;             /* width of a line; a longer word gets a line of its own */
+    size_t width;             /* of a line; a longer word gets a line of its own */
 };
-/* Adds a text, wrapped. A newline ends a line. The result always ends with a newline. */
+/* A newline ends a line. The result always ends with a newline. */
 void writer_wrap(struct writer *w, struct str text, const struct wrap_options *options);
-/* Adds a wrapped text with one indent and WRAP_WIDTH. */
 void writer_indent(struct writer *w, struct str text, const char *indent);
 #endif

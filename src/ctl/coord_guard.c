@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard is a process with one thread. It shares one page of atomics with its parent, polls its
- * end of the parent's pipe, and makes no call that may allocate or wait for the parent. */
+/* The guard is a process with one thread. It shares one page of atomics with its parent. It makes
+ * no call that may allocate or wait for the parent. */
 #include "ctl/coord_guard.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "prim/backend.h"
 
 struct coord_guard_shared {
-    _Atomic int group; /* 0: nothing to guard */
+    _Atomic int group;
     _Atomic int64_t safe_until_ns, grace_ns;
     _Atomic bool fired;
 };
@@ -28,7 +28,7 @@ struct coord_guard_shared {
 static void guard_print(const char *text)
 {
     ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored; /* nobody is left to report this failure to */
+    (void)ignored; /* nobody is left to report a failure to */
 }
 
 static void guard_strike(struct coord_guard_shared *shared, int signal)
@@ -38,7 +38,7 @@ static void guard_strike(struct coord_guard_shared *shared, int signal)
     if (group <= 0) return;
     atomic_store(&shared->fired, true);
     (void)kill(-group, signal);
-    /* a stopped command acts on a TERM only after a CONT */
+    /* a stopped process acts on TERM only after CONT */
     if (signal != SIGKILL) (void)kill(-group, SIGCONT);
 }
 
@@ -53,7 +53,7 @@ static bool guard_parent_is_gone(int life, int64_t wait_ns)
 
 static void guard_loop(struct coord_guard_shared *shared, int life)
 {
-    int warned = 0; /* warned: the process group that has received TERM, or 0 */
+    int warned = 0; /* the process group that has received TERM, or 0 */
 
     for (;;) {
         int64_t now = prim_boottime_ns(NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The run of a command: its calls, and its output.
+/* The run of a command: its calls and its output. One thread.
  *
- * Invariant: `out` holds whole lines only. A line or table that does not fit is left out, and
- * print_err then holds the error. One thread. */
+ * Invariant: `out` holds whole lines only. A line or table that does not fit is left out, and sets
+ * print_err. */
 #include "ctl/ctl.h"
 
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "ctl/yaml.h"
 #include "wire/json/message_json.h"
 
-/* Limits in bytes: enough for a million domains, decoded (memory) and as text (out). */
+/* Bytes for a million domains, decoded and as text. */
 static const size_t ctl_memory_max = (size_t)4 << 30;
 static const size_t out_max = (size_t)1 << 30;
 enum { YAML_MAX = 1 << 30 };
@@ -110,7 +110,6 @@ struct ndjson *ctl_json_begin(struct ctl *ctl)
     return &ctl->document;
 }
 
-/* Converts the JSON document at the end of `out` into YAML in place. */
 static void ctl_make_yaml(struct ctl *ctl)
 {
     struct str document = str_tail(buf_peek(&ctl->out), ctl->json_begin);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One run of a musterctl command: its options, its server and its output. Also the common frame of
- * commands that make one call: fill the request, call, print the answer as a table, a line or JSON.
- * The exit code of an error is err_exit_code's.
+/* One run of a musterctl command: its options, its server and its output. For a command that makes
+ * one call, a table has the fields to fill in, the method, and the columns to print.
  *
- * The surprising rule: functions that print return no error. The first failure is kept in
- * print_err, and the command ends with it. */
+ * Functions that print return no error: the first failure is kept in print_err, and the command
+ * ends with it. err_exit_code gives the exit code of an error. */
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 #include "conf/command.h"
@@ -20,16 +19,16 @@ struct ctl {
     const struct ctl_action *action;
     const struct conf *conf;
     struct remote *remote; /* NULL: the command needs no connection */
-    struct arena memory;   /* memory holds the answers until the command ends */
-    struct buf out;        /* out is printed when the command ends, even if it fails */
-    enum err print_err;    /* print_err is the first failure to append to `out` */
+    struct arena memory;   /* holds the answers until the command ends */
+    struct buf out;        /* printed when the command ends, even after an error */
+    enum err print_err;    /* the first failure to append to `out` */
     struct note note;
-    int exit_code; /* exit_code of a command that succeeds but reports a problem */
-    bool json;     /* json: the output is a document instead of a table */
-    bool yaml;     /* yaml: the document is YAML */
-    bool wide;     /* wide: tables get a column for each scalar field */
+    int exit_code; /* exit code of a command that succeeds but reports a problem */
+    bool json;     /* print a document instead of a table */
+    bool yaml;
+    bool wide; /* tables get a column for each scalar field */
     uint32_t table_flags;
-    struct ndjson document;            /* the document being written */
+    struct ndjson document;
     size_t json_begin;                 /* where the document begins in `out` */
     bool (*confirm)(const char *what); /* asks a person; NULL: do not ask */
     int (*print)(struct str text);     /* writes to stdout; returns an exit code */
@@ -37,10 +36,10 @@ struct ctl {
 };
 typedef enum err ctl_fn(struct ctl *ctl);
 
-void ctl_init(struct ctl *ctl); /* initializes a zeroed `ctl` */
+void ctl_init(struct ctl *ctl);
 void ctl_deinit(struct ctl *ctl);
 bool ctl_has_option(const struct ctl *ctl, const char *name);
-/* Sets the note; is `err`. */
+/* Sets the note and returns `err`. */
 #define ctl_fail(ctl, err, ...) note_fail(&(ctl)->note, (err), __VA_ARGS__)
 
 /* -- calling -- */
@@ -48,7 +47,7 @@ bool ctl_has_option(const struct ctl *ctl, const char *name);
 /* Calls a method and returns the answer, or NULL with *ret_err and a note. */
 void *ctl_ask(struct ctl *ctl, const struct remote_method *method, const ProtobufCMessage *request,
               enum err *ret_err);
-/* Returns `text` (NULL: "") as the writable string that protobuf-c wants but never writes to. */
+/* protobuf-c wants a writable string, but never writes to it. NULL becomes "". */
 char *ctl_text(const char *text);
 ProtobufCBinaryData ctl_bytes(const char *text);
 struct str ctl_view(ProtobufCBinaryData bytes);
@@ -62,57 +61,56 @@ void ctl_line(struct ctl *ctl, const char *format, ...) __attribute__((format(pr
 void ctl_print_table(struct ctl *ctl, const struct text_table *table);
 struct ndjson *ctl_json_begin(struct ctl *ctl); /* one document at a time */
 void ctl_json_end(struct ctl *ctl);
-void ctl_json(struct ctl *ctl, const ProtobufCMessage *answer); /* writes the answer unchanged */
+void ctl_json(struct ctl *ctl, const ProtobufCMessage *answer);
 /* Writes `out` to standard output now. ERR_CANCELLED: the reader has closed the pipe. */
 enum err ctl_flush(struct ctl *ctl);
 
-/* Sets a request's field from an option, or with a NULL `option` from the first argument. The
- * field's type says how the option is read; a repeated field takes a list. "a.b" is the field b of
- * the message a, which is created. */
+/* Sets a request's field from an option, or from the first argument if `option` is NULL. "a.b" is
+ * the field b of the message a, which is created. */
 struct ctl_fill {
     const char *field, *option;
 };
 enum ctl_cell {
-    CTL_AS_IS,    /* AS_IS: text, number, fixed64 and bytes in hex, or "%.2f" */
-    CTL_OR_DASH,  /* OR_DASH: as AS_IS, but U+2014 for an empty value */
-    CTL_OR_MINUS, /* OR_MINUS: as AS_IS, but "-" for an empty value */
-    CTL_TIME,     /* TIME: from a field x_unix_ns or x_ms */
-    CTL_COUNT,    /* COUNT: the number of elements of a repeated field */
+    CTL_AS_IS,    /* text, number, fixed64 and bytes in hex, or "%.2f" */
+    CTL_OR_DASH,  /* CTL_AS_IS, but U+2014 for an empty value */
+    CTL_OR_MINUS, /* CTL_AS_IS, but "-" for an empty value */
+    CTL_TIME,     /* from a field x_unix_ns or x_ms */
+    CTL_COUNT,
 };
-/* A column of a list. "a.b" is the field b of the message a, empty if a is not set. */
+/* A column of a list. "a.b" is the field b of the message a; empty without a. */
 struct ctl_column {
     const char *title, *field;
     enum ctl_cell cell;
-    const char *const *words; /* words: names of a number's values, then NULL; others: "?" */
+    const char *const *words; /* texts for the values of a number, then NULL */
     void (*put)(struct text_table *table, const ProtobufCMessage *row); /* replaces `field` */
 };
 /* A command that is one call. A list sets `columns`, a change sets `done`. */
 struct ctl_rpc {
     struct remote_method method;
     const ProtobufCMessageDescriptor *request;
-    const struct ctl_fill *fill; /* fill: an array that ends with a NULL field; or NULL */
-    /* Called after `fill`, to set fields that do not come from one option. */
+    const struct ctl_fill *fill; /* ends with a NULL field; may be NULL */
+    /* Called after `fill`, for the other fields. */
     enum err (*prepare)(struct ctl *ctl, ProtobufCMessage *request);
 
-    /* For a list. The rows are those of the answer's first field, then those of the field
-     * `more_rows`; or `rows` makes them from the answer. */
+    /* A list. Its rows are the answer's first field, then the field `more_rows`. `rows`, if set,
+     * makes the rows instead. */
     const struct ctl_column *columns; /* ends with a NULL title */
     const char *more_rows;
     void (*rows)(struct text_table *table, const ProtobufCMessage *answer);
     void (*head)(struct ctl *ctl, const ProtobufCMessage *answer); /* above the table */
-    /* For answers in pages, which have the field `more`. The next request's `page_request` is the
-     * last row's `page_row`, or that number plus one. All pages are printed as one list. */
+    /* A list in pages: while the answer's field `more` is set, the request is repeated. Its field
+     * `page_request` is then `page_row` of the last row (a number: plus one). */
     const char *page_request, *page_row;
 
-    /* For a change: the line that reports success. "{field}" is replaced by the field of the
-     * request, or else of the answer; a repeated field by its length. `done_else` is printed
-     * instead if the field `done_if` is false or empty. JSON output is
-     * {"result":"done","request_id":...,"request":{...},"response":{...}}. */
+    /* A change: the line that reports success. "{field}" is replaced by the field of the request,
+     * or else of the answer. `done_else` is printed instead if the field `done_if` is false or
+     * empty. JSON output is
+     *   {"result":"done","request_id":...,"request":{...},"response":{...}} */
     const char *done, *done_if, *done_else;
 
-    const char *asks; /* asks: describes the command for its confirmation; or NULL */
-    bool answer_only; /* answer_only: JSON output has only the answer, as for a list */
-    /* Returns whether the answer reports success; if not, sets the note. */
+    const char *asks; /* the question before the command acts; NULL: does not ask */
+    bool answer_only; /* JSON output has only the answer, as for a list */
+    /* An error means that the answer reports a failure; sets the note. */
     enum err (*check)(struct ctl *ctl, const ProtobufCMessage *answer);
 
     /* Anything else. */
@@ -134,7 +132,7 @@ struct ctl_rpc {
 #define CTL_READ(path, base)        CTL_METHOD(path, base, REMOTE_READ, NULL)
 #define CTL_WRITE(path, base, look) CTL_METHOD(path, base, REMOTE_WRITE, look)
 #define CTL_ONCE(path, base, look)  CTL_METHOD(path, base, REMOTE_ONCE, look)
-/* CTL_COLUMN("AT", "at_ms", .cell = CTL_TIME) */
+/* Example: CTL_COLUMN("AT", "at_ms", .cell = CTL_TIME) */
 #define CTL_COLUMN(name, ...)                                                                      \
     {                                                                                              \
         .title = (name), .field = __VA_ARGS__                                                      \
@@ -149,15 +147,15 @@ struct ctl_rpc {
     }
 
 enum err ctl_rpc_run(struct ctl *ctl, const struct ctl_rpc *rpc);
-/* The parts of a command that is one call, for larger commands: fill the request from options
- * (ERR_INVALID, ERR_NOMEM), fetch all pages as one answer, and print the list. */
+/* For larger commands: fill the request from options (ERR_INVALID, ERR_NOMEM), fetch all pages as
+ * one answer, print the list. */
 enum err ctl_rpc_fill(struct ctl *ctl, ProtobufCMessage *request, const struct ctl_fill *fill);
 enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMessage *request,
                        ProtobufCMessage **ret_answer);
 void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMessage *answer);
 
 /* The action of a command: `act` if it is set, otherwise `rpc`. --watch repeats the action every
- * second and prints changed output, --count times or until the user interrupts it. */
+ * second and prints changed output, --count times or until Ctrl-C. */
 struct ctl_action {
     ctl_fn *act;
     struct ctl_rpc rpc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl doctor: finds problems of a fleet and recommends what to do. It judges the answers of a
- * survey and changes nothing. One thread. */
+/* musterctl doctor: finds problems of a fleet and recommends what to do. Changes nothing. One
+ * thread. */
 #include "ctl/doctor.h"
 
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 #include "io/clock.h"
 
 enum {
-    SILENT_MS = 5000,   /* SILENT_MS: a healthy voter answers much more often than this */
-    LAG_ENTRIES = 1000, /* LAG_ENTRIES: more than a quiet cluster has in flight */
+    SILENT_MS = 5000,   /* a healthy voter answers much more often */
+    LAG_ENTRIES = 1000, /* more than a quiet cluster has in flight */
     CYCLES_LATE = 10,
     WHAT_CAP = 512,
     NUMBER_CAP = 32,
@@ -221,7 +221,7 @@ static void doctor_ownership(struct doctor *d)
 {
     const Muster__V1__ListOwnershipIssuesResponse *list = d->survey.ownership;
 
-    if (!list) return; /* the release is older, or there is no leader (reported elsewhere) */
+    if (!list) return; /* an older release, or no leader */
     doctor_leaving(d, list);
     doctor_contested(d, list);
     for (size_t i = 0; i < list->n_duplicates; i++) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl doctor, in two files: doctor.c judges the fleet as a whole, doctor_replica.c one
- * replica and its machine by the replica's own pages. Both change nothing. */
+/* musterctl doctor. doctor.c judges the fleet as a whole, doctor_replica.c one replica and its
+ * machine. Both change nothing. */
 #ifndef CTL_DOCTOR_H
 #define CTL_DOCTOR_H
 #include "ctl/ctl.h"
 #include "ctl/survey.h"
 
 enum finding { FINDING_OK, FINDING_WARN, FINDING_FAIL };
-struct doctor_page { /* one page of a replica; free it with buf_deinit(&page.text) */
+struct doctor_page { /* one page of a replica; free `text` with buf_deinit() */
     long status;
     wall_time asked, answered; /* this host's clock before the request and after the answer */
-    wall_time date;            /* date: the server's clock in seconds; ms 0: unknown */
-    struct buf text;           /* body of the page */
-    enum err err;              /* err: UNAVAILABLE, TIMEOUT, FULL or NOMEM */
+    wall_time date;            /* the server's clock in seconds; ms 0: unknown */
+    struct buf text;
+    enum err err; /* UNAVAILABLE, TIMEOUT, FULL or NOMEM */
     struct note why;
 };
 struct doctor {
@@ -31,7 +31,7 @@ struct doctor {
     size_t clocks, clocks_ahead, clocks_behind;
 };
 
-ctl_fn doctor_act; /* doctor_act judges the fleet; the exit code is that of the worst finding */
+ctl_fn doctor_act; /* the exit code is that of the worst finding */
 
 /* Parts of doctor_act for an answered survey, called in this order. */
 void doctor_begin(struct doctor *doctor, struct ctl *ctl);
@@ -49,8 +49,6 @@ void doctor_says(struct doctor *doctor, enum finding finding, const char *advice
 void doctor_replica(struct doctor *doctor, const Muster__V1__Replica *replica);
 /* After the last replica: compares their versions, and this machine's clock with all of theirs. */
 void doctor_compare_replicas(struct doctor *doctor);
-/* Adds a finding if a certificate expires soon. */
 void doctor_certificate(struct doctor *doctor, const char *whose, wall_time not_after);
-/* Adds a finding if a file system has little free space. */
 void doctor_room(struct doctor *doctor, const char *where, uint64_t free_bytes);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetches one page of a replica over HTTP, or over HTTPS if a CA is given. Uses a blocking libcurl
+/* Fetches one page of a replica over HTTP, or over HTTPS if a CA is given. A blocking libcurl
  * transfer, bounded in bytes and time, without redirects and proxies. One thread. */
 #include "ctl/doctor.h"
 
@@ -20,7 +20,6 @@ static size_t fetch_on_body(char *bytes, size_t one, size_t count, void *owner)
     return page->err ? 0 : one * count;
 }
 
-/* Reads the header "Date: Mon, 16 Nov 2026 13:24:56 GMT". */
 static size_t fetch_on_header(char *bytes, size_t one, size_t count, void *owner)
 {
     static const char name[] = "date:";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings about a replica's machine, from its pages /readyz and /metrics, and from the clock in
- * the HTTP Date header of every answer. One thread. */
+/* Findings about a replica's machine, from its pages /readyz and /metrics, and from the HTTP Date
+ * header of every answer. One thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "text/rfc3339.h"
 
 enum {
-    CLOCK_WARN_MS = 1000, /* CLOCK_*_MS: clock difference beyond the measuring error */
+    CLOCK_WARN_MS = 1000,
     CLOCK_FAIL_MS = 10000,
     DESCRIPTORS_FEW = 4096, /* each worker, watcher and shard needs a descriptor */
     MS_PER_DAY = 86400000,
@@ -24,7 +24,7 @@ static const uint64_t room_fail = (uint64_t)64 << 20;
 
 /* -- metrics as text -- */
 
-/* Finds the line of metric `name`, and returns the text after the name. */
+/* Returns the text after the metric's name. */
 static bool metric_find(struct str text, const char *name, struct str *ret_rest)
 {
     size_t len = strlen(name);
@@ -39,7 +39,7 @@ static bool metric_find(struct str text, const char *name, struct str *ret_rest)
     return false;
 }
 
-/* Of a metric without labels. */
+/* For metrics without labels. */
 static bool metric_number(struct str text, const char *name, double *ret_number)
 {
     struct str rest;
@@ -53,8 +53,8 @@ static bool metric_number(struct str text, const char *name, double *ret_number)
 
 /* -- each fact -- */
 
-/* Compares clocks. The server wrote its Date header, in whole seconds, between our request and its
- * answer. So the difference is known as a range; only a range without 0 is a finding. */
+/* The server wrote its Date header, in whole seconds, between request and answer. So the difference
+ * of the clocks is a range. A range without 0 is a finding. */
 static void replica_clock(struct doctor *d, const char *name, const struct doctor_page *page)
 {
     int64_t least = (int64_t)page->date.ms - (int64_t)page->answered.ms;

@@ -137,7 +137,7 @@ void explain_audit(struct ctl *ctl, size_t count, char *const *lines, const char
 {
     size_t matching = 0;
 
-    /* Two rounds: the first counts the matching lines, the second prints the newest of them. */
+    /* the first round counts the matching lines, the second prints */
     for (int round = 0; round < 2; round++) {
         size_t skip = matching > most ? matching - most : 0;
         if (cluster && matching) explain_says(ctl, "lately", "for all Needs of %s:", cluster);

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl explain: one file for each kind of object. Every sentence is based on what a part of
- * the fleet answered to this command; nothing is guessed.
- *
- * Functions that print take the answers as arguments, so tests need no fleet. */
+/* musterctl explain: one file for each kind of object. Every sentence comes from an answer of the
+ * fleet. Functions that print take the answers as arguments, so tests need no fleet. */
 #ifndef CTL_EXPLAIN_H
 #define CTL_EXPLAIN_H
 #include "ctl/ctl.h"
 #include "ctl/survey.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
-enum { EXPLAIN_JSON_MAX = 64 * 1024 }; /* one audit log line, in bytes */
+enum { EXPLAIN_JSON_MAX = 64 * 1024 };
 ctl_fn explain_need, explain_machine, explain_worker;
 
 /* -- what is said -- */
 
-/* Prints everything about a machine. `shard` is the status of the machine's shard. */
+/* `shard` is the status of the machine's shard. */
 void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse *machine,
                          const Muster__V1__ShardStatusResponse *shard);
 /* One Need, as a shard decided it in the cycle that ended `age_ms` ago. */
@@ -46,7 +44,7 @@ void explain_audit(struct ctl *ctl, size_t count, char *const *lines, const char
 typedef enum err explain_look_fn(struct ctl *ctl, struct ctl_survey *survey, const char *wanted);
 enum err explain_with_shards(struct ctl *ctl, explain_look_fn *look);
 
-/* "1.5s", "12m", into `text`. */
+/* Writes an age such as "1.5s" or "12m" into `text`. */
 enum { EXPLAIN_AGE_CAP = 32 };
 const char *explain_age(uint64_t ms, char text[EXPLAIN_AGE_CAP]);
 /* Makes the hint " (did you mean x?)", or "" if no name is similar. */

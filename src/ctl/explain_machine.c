@@ -135,7 +135,7 @@ void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse
     explain_says(ctl, "change", "%s", machine_change(m, shard));
 }
 
-/* Offers ids from a shard's newest actions as similar names, because a shard lists no other ids. */
+/* A shard lists no ids, but its newest actions have some. */
 static void machine_offer_audited(struct nearest_names *names,
                                   const Muster__V1__ShardStatusResponse *said)
 {

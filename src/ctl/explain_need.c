@@ -23,14 +23,14 @@ struct need_search {
     char cluster[CLUSTER_CAP];
     const char *which; /* the Need to explain; NULL: all Needs of the cluster */
     struct explain_cycle cycle;
-    size_t found;          /* number of Needs that were explained */
-    char known[KNOWN_CAP]; /* known: the cluster's priorities and groups, for an error text */
+    size_t found;
+    char known[KNOWN_CAP]; /* the cluster's priorities and groups, for an error text */
     struct nearest_names clusters;
 };
 
 /* -- texts; each is cut where its buffer ends -- */
 
-/* A gang's name is bytes. Operators use "namespace NUL name", which is shown with a slash. */
+/* A gang's name is bytes. Operators use "namespace NUL name", shown with a slash. */
 static const char *need_group(const Bigfleet__V1alpha1__CapacityNeed *need, char text[GROUP_CAP])
 {
     size_t len = min_size(need->group.len, GROUP_CAP - 1);
@@ -41,7 +41,7 @@ static const char *need_group(const Bigfleet__V1alpha1__CapacityNeed *need, char
     return text;
 }
 
-/* All protobuf maps from text to text have entries of the same layout. */
+/* All protobuf maps from text to text have the same layout. */
 static void need_add_amounts(struct buf *text, size_t count, ProtobufCMessage *const *entries)
 {
     for (size_t i = 0; i < count; i++) {
@@ -201,7 +201,7 @@ static void need_say_rails(struct ctl *ctl, const Muster__V1__ShardStatusRespons
                      "the shard runs dry: all of this is decided and logged, and nothing is done");
 }
 
-/* Prints the number of waiting drains, because some of them may free machines for this Need. */
+/* Some of the waiting drains may free machines for this Need. */
 static void need_say_waits(struct ctl *ctl, const Muster__V1__ShardStatusResponse *shard)
 {
     uint32_t waiting = shard->drains_waiting;
@@ -239,7 +239,7 @@ void explain_need_say(struct ctl *ctl, const struct explain_cycle *cycle,
 
 /* -- the search -- */
 
-/* Returns whether the wanted text is the Need's priority, its group, or part of its fingerprint. */
+/* True if the wanted text is the Need's priority, its group, or part of its fingerprint. */
 static bool need_is_wanted(const struct need_search *s, const Bigfleet__V1alpha1__NeedView *v)
 {
     char *end = NULL, group[GROUP_CAP];
@@ -311,7 +311,7 @@ static enum err need_ask_shards(struct need_search *s, const struct ctl_survey *
     return err;
 }
 
-/* Names shards that did not answer, because such a shard may have the Need. */
+/* A shard that did not answer may have the Need. */
 static void need_say_silent(struct ctl *ctl, const struct ctl_survey *survey)
 {
     for (size_t i = 0; i < survey->shard_count; i++)

@@ -109,7 +109,7 @@ static void worker_say_lag(struct ctl *ctl, const Muster__V1__Worker *w,
 {
     if (w->standing != MUSTER__V1__STANDING__STANDING_ACTIVE || w->assignment_epoch == 0 ||
         w->assignment_epoch >= s->assignment_epoch)
-        return; /* epoch 0: the worker reports none, as rollout's workers do */
+        return; /* epoch 0: a worker of rollout, which reports none */
     explain_says(ctl, "behind",
                  "it has applied assignment %" PRIu64 " of %" PRIu64
                  ", and fetches the newer one with its next beat",

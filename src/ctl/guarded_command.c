@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread, except that any thread may call guarded_command_kill. The group is forgotten before
- * its leader is reaped, so that no signal reaches a later process group with the same id. */
+/* A command in its own process group. The group is forgotten before its leader is reaped, because
+ * its id may then be reused. One thread, except guarded_command_kill. */
 #include "ctl/guarded_command.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ enum err guarded_command_open(struct guarded_command *command, struct note *note
     enum err err;
 
     *command = (struct guarded_command){.signals = -1};
-    /* Starts the guard first, because it must be forked while this process has one thread. */
+    /* First, because the guard must be forked while this process has one thread. */
     err = coord_guard_start(&command->guard, note);
     if (err) return err;
     sigemptyset(&blocked);
@@ -58,8 +58,8 @@ void guarded_command_kill(struct guarded_command *command)
 
 /* -- its beginning -- */
 
-/* Becomes the command: makes only system calls between fork and exec. The child registers itself
- * with the guard before exec, and is killed if this process dies before that. */
+/* Only system calls are allowed between fork and exec. The child registers itself with the guard
+ * before exec. */
 static _Noreturn void guarded_become(struct guarded_command *command, char **argv, pid_t parent,
                                      int report, int64_t safe_until_ns, int64_t grace_ns)
 {
@@ -133,7 +133,7 @@ static void guarded_take_terminal(void)
     (void)sigaction(SIGTTOU, &before, NULL);
 }
 
-/* True when the command has ended. Forgets the command's group, then reaps the command. */
+/* True when the command has ended. Forgets the group, then reaps the command. */
 static bool guarded_reap(struct guarded_command *command)
 {
     siginfo_t end = {0};
@@ -141,7 +141,7 @@ static bool guarded_reap(struct guarded_command *command)
     if (waitid(P_PID, (id_t)command->pid, &end, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         end.si_pid == 0)
         return false;
-    /* Remaining processes of the group must end with the claim. */
+    /* The rest of the group must end with the claim. */
     (void)kill(-command->pid, SIGKILL);
     coord_guard_forget(&command->guard);
     atomic_store(&command->group, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl need list: what each Need of a shard's last cycle got, and why it lacks the rest. Asks
+/* musterctl need list: what each Need of a shard's last cycle got, and why it lacks machines. Asks
  * the shards, because a coordinator has only a summary. One thread. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ struct needs_view {
     struct ctl *ctl;
     struct text_table table;
     struct ndjson *json;
-    const char *shard; /* shard: the shard being asked; NULL if there is only one */
-    Bigfleet__V1alpha1__InspectNeedsHeader *header; /* one per shard, printed last */
-    bool headed;                                    /* the header was received */
+    const char *shard; /* the shard being asked; NULL if there is only one */
+    Bigfleet__V1alpha1__InspectNeedsHeader *header; /* one per shard; printed last */
+    bool headed;
 };
 
 /* -- cells; each is a copy, because the messages are freed before the table is printed -- */
@@ -41,8 +41,7 @@ static int needs_by_key(const void *a, const void *b)
     return strcmp((*one)->key, (*two)->key);
 }
 
-/* A protobuf map has no order, so the pairs are sorted. All text maps have the same entry
- * layout. */
+/* A protobuf map has no order, so the pairs are sorted. All text maps have the same layout. */
 static void needs_amounts_cell(struct needs_view *l, ProtobufCMessage **entries, size_t count)
 {
     struct buf cell;
@@ -63,7 +62,7 @@ static enum err needs_append_requirement(const Bigfleet__V1alpha1__NodeSelectorR
                                          struct buf *cell)
 {
     static const char *const words[] = {"?", " in ", " not in ", " exists", " absent", " same"};
-    const char *key = strrchr(r->key, '/'); /* shows only "zone" of "topology.kubernetes.io/zone" */
+    const char *key = strrchr(r->key, '/');
     uint32_t op = (uint32_t)r->operator_;
     enum err err = buf_appendf(cell, "%s%s", key ? key + 1 : r->key,
                                op < ARRAY_LEN(words) ? words[op] : words[0]);
@@ -123,7 +122,7 @@ static void needs_add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedVi
     const Bigfleet__V1alpha1__CapacityNeed *need = v->need ? v->need : &none;
     const Bigfleet__V1alpha1__Resources *lacks = v->residual_deficit;
 
-    if (l->ctl->table_flags & TABLE_NAMES) /* a name that explain need accepts */
+    if (l->ctl->table_flags & TABLE_NAMES) /* print a name that explain need accepts */
         table_format(&l->table, "%s/%" PRId32, v->cluster_id, need->priority);
     else
         table_format(&l->table, "%s", v->cluster_id[0] ? v->cluster_id : "-");
@@ -159,7 +158,7 @@ static void needs_take_header(struct needs_view *l, const Bigfleet__V1alpha1__In
     l->headed = true;
     *l->header = *h;
     if (l->ctl->json) {
-        if (l->shard) return; /* with several shards, headers follow the Needs */
+        if (l->shard) return; /* printed later, after the Needs of all shards */
         message_json_fields(l->json, &h->base);
         ndjson_open_array(l->json, STR("needs"));
     } else if (l->ctl->table_flags & (TABLE_NAMES | TABLE_NO_HEADERS)) {
@@ -190,7 +189,7 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
         else
             needs_add_row(l, frame->need);
         return ERR_OK;
-    default: return ERR_OK; /* a message kind of a newer shard */
+    default: return ERR_OK; /* a newer shard's kind of message */
     }
     return note_fail(note, ERR_PARSE, "the shard's answer has no header, or more than one");
 }
@@ -256,7 +255,7 @@ static enum err needs_of_all(struct needs_view *l, struct ctl_survey *survey)
     return first;
 }
 
-/* For one shard, an incomplete answer is an error. For all shards, known Needs are also printed. */
+/* One shard: an incomplete answer is an error. All shards: the Needs that arrived are printed. */
 static enum err needs_list(struct needs_view *l, struct ctl_survey *survey)
 {
     static const char *const columns[] = {"CLUSTER", "PRIORITY", "MACHINES_THAT", "WANTS",

@@ -19,7 +19,7 @@ enum {
     UNKNOWN_STATE = 99,
     DRAIN_GRACE_SECONDS = 5,
     DOUBTS_MAX = 3,
-    EPOCHS_PER_ROUND = 4, /* a run uses the epochs from one below its own epoch to one above */
+    EPOCHS_PER_ROUND = 4, /* a run uses three epochs around its own */
 };
 /* STR cannot be used in a constant, because its expansion has no braces. */
 #define PAIR(key, value)                                                                           \
@@ -41,7 +41,7 @@ static const struct label first_metadata[] = {
 static const struct label second_metadata[] = {PAIR("x-conformance/second", "2")};
 static const char unknown_machine[] = "muster-verify-no-such-machine";
 
-struct binding { /* arguments of a Configure call */
+struct binding {
     const struct label *metadata;
     size_t count;
 };
@@ -94,7 +94,7 @@ __attribute__((format(printf, 2, 3))) static const char *facts_text(struct provi
     return kept ? kept : "(out of memory)";
 }
 
-/* Judges one test of a fact; returns whether the fact held. One failure decides the fact. */
+/* Judges one test of a fact, and returns whether the test passed. One failure decides the fact. */
 #define facts_holds(f, fact, held, ...) facts_judge(f, fact, held, facts_text(f, __VA_ARGS__))
 static bool facts_judge(struct provider_facts *f, enum fact fact, bool held, const char *seen)
 {
@@ -128,7 +128,6 @@ static const char *facts_state_text(struct provider_facts *f, enum machine_state
     return facts_text(f, "%s", machine_state_name(state, name));
 }
 
-/* An answer in one line. */
 static const char *facts_said(struct provider_facts *f, const struct probe_answer *answer)
 {
     if (answer->end == PROVIDER_DONE)
@@ -143,7 +142,7 @@ static const char *facts_said(struct provider_facts *f, const struct probe_answe
 
 static void facts_get(struct provider_facts *f, const char *id, struct probe_answer *ret_answer)
 {
-    const struct provider_token none = {.shard = STR_EMPTY}; /* tests an empty shard id */
+    const struct provider_token none = {.shard = STR_EMPTY};
     const struct provider_request request = {
         .verb = PROVIDER_GET, .machine = str_from(id), .token = &none};
 
@@ -174,7 +173,7 @@ static void facts_change_as(struct provider_facts *f, const char *id, struct cha
     probe_call(f->probe, &request, ret_answer);
 }
 
-/* Requests a change of a spare machine with the given token, and marks the machine as taken if the
+/* Requests a change of a spare machine with the given token. The machine is marked as taken if the
  * change may have happened. */
 static void facts_touch_as(struct provider_facts *f, struct spare *spare, struct change change,
                            const struct provider_token *token, struct probe_answer *ret_answer)
@@ -202,7 +201,7 @@ static void facts_touch(struct provider_facts *f, struct spare *spare, struct ch
     facts_touch_as(f, spare, change, &token, ret_answer);
 }
 
-/* True for an error other than the one that is reserved for fencing. */
+/* True for an error other than the fencing error. */
 static bool facts_is_refusal(const struct probe_answer *answer)
 {
     return answer->end != PROVIDER_DONE && answer->end != PROVIDER_FENCED &&
@@ -221,7 +220,7 @@ static bool facts_fenced(struct provider_facts *f, enum fact fact, struct spare 
 
 /* -- reading: List -- */
 
-/* Prefers Speculative to Idle, because nobody else uses a new machine; then the cheaper machine. */
+/* Prefers a Speculative machine, which nobody else uses; then the cheaper machine. */
 static bool facts_better(const struct machine_seen *a, const struct spare *b)
 {
     if (a->state != b->before) return a->state == MACHINE_SPECULATIVE;
@@ -321,7 +320,7 @@ static void facts_read_odd(struct provider_facts *f)
     facts_holds(f, FACT_LIST_ODD, listing->end.status == GRPC_INVALID_ARGUMENT, "state %d: %s",
                 UNKNOWN_STATE, facts_list_said(f, listing));
     listing = facts_list(f, NULL, FETCH(.cursor = STR("\xff what")));
-    /* Machines may change meanwhile; only an error or an empty List would harm a shard. */
+    /* Machines may change meanwhile, so the number may differ. */
     facts_holds(f, FACT_LIST_CURSOR, facts_listed(listing) && listing->machines >= f->machines / 2,
                 "%s of %" PRIu64, facts_list_said(f, listing), f->machines);
 }
@@ -390,7 +389,6 @@ static void facts_read_one(struct provider_facts *f)
                 seen->id[0] ? facts_state_text(f, seen->state) : "nothing", facts_said(f, &answer));
 }
 
-/* Names requested machine ids that are not spare. */
 static enum err facts_explain_missing(struct provider_facts *f, struct note *note)
 {
     for (size_t i = 0; i < f->id_count; i++) {
@@ -438,7 +436,7 @@ static const char *facts_bound_text(struct provider_facts *f, const struct machi
                       machine->cluster, machine->metadata_count);
 }
 
-/* Returns false if the machine now belongs to another cluster; it is then not changed again. */
+/* False: the machine belongs to another cluster, and must not be changed again. */
 static bool facts_still_ours(struct provider_facts *f, struct spare *spare,
                              const struct machine_seen *machine)
 {
@@ -449,8 +447,8 @@ static bool facts_still_ours(struct provider_facts *f, struct spare *spare,
     return false;
 }
 
-/* Tests that a repeated call is accepted. No verdict if the machine failed or somebody else
- * acquired it meanwhile. */
+/* Tests that a repeated call is accepted. *ret_judged is false if the machine failed or somebody
+ * else acquired it meanwhile. */
 static bool facts_is_taken(struct provider_facts *f, struct spare *spare,
                            const struct probe_answer *answer, bool *ret_judged)
 {
@@ -465,7 +463,7 @@ static bool facts_is_taken(struct provider_facts *f, struct spare *spare,
     return false;
 }
 
-/* Judges a machine in transition by everything but its state. */
+/* Checks all fields of a machine in transition but its state. */
 static void facts_judge_on_the_way(struct provider_facts *f, const struct change *change,
                                    const struct machine_seen *machine)
 {
@@ -482,13 +480,13 @@ static void facts_judge_on_the_way(struct provider_facts *f, const struct change
                     facts_bound_text(f, machine));
 }
 
-/* Returns the state's position in the transition, 0 to 2; -1 if the state is not part of it. */
+/* The state's place in the transition: 0, 1 or 2; -1: none. */
 static int facts_place_of(const struct move *move, enum machine_state state)
 {
     return state == move->final ? 2 : state == move->passing ? 1 : state == move->from ? 0 : -1;
 }
 
-/* Waits until the machine reaches the change's final state; the fact `ends` says that it must. */
+/* Waits for the change's final state, and judges the fact `ends` by it. */
 static bool facts_reach(struct provider_facts *f, struct spare *spare, struct change change,
                         enum fact ends, struct machine_seen *ret_machine)
 {
@@ -535,8 +533,7 @@ static bool facts_reach(struct provider_facts *f, struct spare *spare, struct ch
 
 /* -- changes -- */
 
-/* Tests that a call in a wrong state is refused, not with the fencing error, and changes
- * nothing. */
+/* A call in a wrong state must be refused, but not as fenced, and must change nothing. */
 static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct spare *spare,
                               enum provider_verb verb)
 {
@@ -544,7 +541,7 @@ static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct s
     enum machine_state state;
 
     if (!facts_goes_on(f)) return;
-    facts_get(f, spare->id, &answer); /* reads again, as others may change the machine */
+    facts_get(f, spare->id, &answer); /* again, because others may change the machine */
     state = answer.machine.state;
     if (answer.end != PROVIDER_DONE || !facts_still_ours(f, spare, &answer.machine)) return;
     if (state != MACHINE_SPECULATIVE && state != MACHINE_CONFIGURED) {
@@ -559,7 +556,7 @@ static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct s
         facts_stop(f, facts_text(f, "%s took %s in the wrong state", spare->id, moves[verb].name));
 }
 
-/* Requests a machine's first change, or repeats it. False: the provider refused. */
+/* Requests a first change, or repeats the request. False: the provider refused. */
 static bool facts_accepted(struct provider_facts *f, struct spare *spare, struct change change,
                            struct probe_answer *ret_answer)
 {
@@ -655,7 +652,7 @@ static void facts_fence_the_other(struct provider_facts *f, int64_t epoch)
     facts_fenced(f, FACT_PER_MACHINE, other, change, facts_token_of(f, epoch - 1, 999));
 }
 
-/* Sends fencing tokens of three epochs around the first change. The newest epoch stays in force. */
+/* Sends tokens of three epochs around the first change. The newest epoch stays in force. */
 static void facts_try_tokens(struct provider_facts *f, struct spare *spare, const char *operation)
 {
     const struct change change = facts_first_change(spare);
@@ -702,7 +699,7 @@ static void facts_judge_revision(struct provider_facts *f, const struct spare *s
         return;
     }
     if (was != spare->before) {
-        /* The provider accepted a fenced call earlier, so the change was older than that List. */
+        /* An accepted call of an old epoch changed the machine before that List. */
         facts_skip(f, FACT_REVISION, "it had changed already, by a call that must be refused");
         return;
     }
@@ -715,7 +712,7 @@ static void facts_judge_revision(struct provider_facts *f, const struct spare *s
                 listing->tombstones ? "" : "; it says nothing of removed ones");
 }
 
-/* Calls as the deposed shard, one epoch older. The provider must refuse and change nothing. */
+/* Calls as the deposed shard, with an older epoch: must be refused and change nothing. */
 static void facts_try_deposed(struct provider_facts *f, struct spare *spare,
                               const struct machine_seen *was)
 {
@@ -738,7 +735,7 @@ static bool facts_first_step(struct provider_facts *f, struct spare *spare)
     const struct change change = facts_first_change(spare);
     struct probe_answer answer;
     struct machine_seen machine;
-    /* A full List, because an incomplete one need not have a revision. */
+    /* A full List, because a filtered List may have no revision. */
     const struct probe_listing *listing = facts_list(f, spare->id, FETCH(0));
     const enum machine_state was = listing->seen.state;
     const char *copy = arena_dup(f->memory, listing->revision);
@@ -787,7 +784,7 @@ static bool facts_drain(struct provider_facts *f, struct spare *spare, struct ch
     return true;
 }
 
-/* Drains without a grace period. A failed drain is an outcome that the contract allows. */
+/* Drains without a grace period. The contract allows that a drain fails. */
 static bool facts_drain_at_once(struct provider_facts *f, struct spare *spare)
 {
     const struct change change = {.verb = PROVIDER_DRAIN, .binding = &second_binding};
@@ -865,8 +862,8 @@ void facts_change(struct provider_facts *f)
 
 /* -- putting back -- */
 
-/* Makes one step back towards the machine's first state; false: no step is left. An unreadable
- * answer counts as a step, a limited number of times (`doubts`). */
+/* Makes one step back towards the machine's first state. False: no step is left. After too many
+ * unreadable answers (`doubts`) the steps end. */
 static bool facts_step_back(struct provider_facts *f, struct spare *spare,
                             const struct machine_seen *machine, struct probe_answer *ret_answer,
                             uint32_t *doubts)
@@ -875,7 +872,7 @@ static bool facts_step_back(struct provider_facts *f, struct spare *spare,
 
     if (machine->state == MACHINE_IDLE && spare->before == MACHINE_SPECULATIVE && !f->no_delete)
         change.verb = PROVIDER_DELETE;
-    else if (machine->state != MACHINE_CONFIGURED) /* a transition is running: wait */
+    else if (machine->state != MACHINE_CONFIGURED) /* wait for the end of a transition */
         return !machine_state_stable(machine->state) && machine->state != MACHINE_FAILED;
     facts_touch(f, spare, change, ret_answer);
     return ret_answer->end == PROVIDER_DONE ||
@@ -925,7 +922,7 @@ void facts_put_back(struct provider_facts *f)
     size_t taken = 0;
 
     probe_forget_interrupt(f->probe);
-    f->epoch += EPOCHS_PER_ROUND; /* newer than every epoch that was tried */
+    f->epoch += EPOCHS_PER_ROUND; /* newer than all epochs so far */
     for (size_t i = 0; i < f->spare_count; i++) {
         if (!f->spares[i].taken || f->spares[i].lost) continue;
         taken++;

@@ -2,15 +2,12 @@
 /* The provider's contract as facts that are tested on a running provider (docs/spec/wire.md,
  * sections 3.2, 8 and 9).
  *
- * Reads come first; then the life of one spare machine, with a second one for rules about two
- * machines. Facts share one life, because a cloud takes minutes to create a machine.
+ * Reads come first. Then one spare machine lives through all states, and a second one serves for
+ * rules about two machines. Only machines that were Speculative or Idle are changed, and are
+ * returned to that state. The test stops if a machine shows a foreign cluster. It never deletes an
+ * Idle machine.
  *
- * Only machines that were Speculative or Idle when they were chosen are changed. The test stops at
- * once if a chosen machine shows a foreign cluster. It never deletes an Idle machine. At the end,
- * and after an interrupt, each machine is returned to its first state.
- *
- * Every call has a fencing token of an unused shard id, with growing epochs. So a machine can be
- * used again, and no real shard is fenced. */
+ * Every call has a fencing token of an unused shard id, so no real shard is fenced. */
 #ifndef CTL_PROVIDER_FACTS_H
 #define CTL_PROVIDER_FACTS_H
 #include "ctl/provider_probe.h"
@@ -65,30 +62,30 @@ enum fact_result { FACT_SKIPPED, FACT_PASS, FACT_FAIL, FACT_RESULTS };
 struct fact_entry {
     const char *id, *rule;
     enum fact_result result;
-    const char *seen; /* seen: what was observed, or why the fact was not tested */
+    const char *seen; /* what was observed, or why the fact was not tested */
 };
 
 enum { SPARES_MAX = 2 };
-struct spare { /* a machine that the tests may change */
+struct spare {
     char id[SEEN_TEXT_CAP], type[SEEN_TEXT_CAP];
     double price;
     enum machine_state before;
-    bool taken; /* taken: our calls may have changed this machine */
-    bool lost;  /* lost: somebody else uses this machine; do not change it */
+    bool taken; /* our calls may have changed this machine */
+    bool lost;  /* somebody else uses this machine; do not change it */
     char after[MACHINE_NAME_CAP];
 };
 struct provider_facts {
-    struct probe *probe; /* borrowed, as all texts are */
+    struct probe *probe;
     struct arena *memory;
     const char *shard;
-    bool shard_given; /* shard_given: `shard` is from the certificate, and calls need a token */
+    bool shard_given; /* `shard` is from the certificate, and calls need a token */
     const char *cluster;
     struct str blob;
-    uint64_t wait_ms; /* maximum time of a transition */
-    /* Restrict the choice of spare machines; ids are used in their order. */
+    uint64_t wait_ms; /* limit of a transition */
+    /* Restrict the choice of spare machines. */
     const struct str *ids; /* only these */
     size_t id_count;
-    const char *type; /* only machines of this type; NULL: any type */
+    const char *type; /* NULL: any type */
     struct spare spares[SPARES_MAX];
     size_t spare_count;
 
@@ -96,11 +93,11 @@ struct provider_facts {
     struct fact_entry entries[FACT_COUNT];
     int64_t epoch, sequence;
     uint64_t machines;
-    const char *stopped; /* stopped: why the remaining facts are not tested; or NULL */
+    const char *stopped; /* why further facts are not tested; or NULL */
     bool no_delete;
 };
 
-/* Call after setting the members above `spares`. */
+/* Set the members above `spares` first. */
 void facts_init(struct provider_facts *facts, int64_t epoch);
 /* Tests everything that only reads, and chooses spare machines. ERR_UNAVAILABLE with a note: no
  * answer. ERR_NOT_FOUND, ERR_PRECONDITION: the requested machines cannot be used. */

@@ -11,7 +11,7 @@
 #include "provider/list.h"
 
 enum {
-    LIST_SLOWER = 4, /* LIST_SLOWER: a List may take this many call time-outs */
+    LIST_SLOWER = 4, /* a List may take this many call time-outs */
     IDS_MAX = 16 * 1000 * 1000,
 };
 static const size_t listing_max = (size_t)4 << 30;

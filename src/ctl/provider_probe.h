@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks a provider one question at a time, and waits for each answer.
+/* Asks a provider one question at a time, and waits for each answer. Uses the client and readers of
+ * src/provider, as a shard does, but with the caller's fencing tokens.
  *
- * It uses the client and readers of src/provider, so that it sees what a shard would see. Only the
- * fencing tokens are the caller's own. Answers are copied, and bounded.
- *
- * The surprising rule: SIGINT and SIGTERM do not end the program while a probe is open. They are
- * noted, and the caller stops by itself, because it may have to restore machines first. */
+ * SIGINT and SIGTERM do not end the program while a probe is open. The caller must check for them
+ * and stop, because it may have to restore machines first. */
 #ifndef CTL_PROVIDER_PROBE_H
 #define CTL_PROVIDER_PROBE_H
 #include "base/arena.h"
@@ -17,7 +15,7 @@ struct probe; /* used by one thread; owns its loop */
 struct probe_options {
     const char *address, *shard;
     struct tls_context *tls; /* NULL: plaintext; held by reference */
-    uint64_t timeout_ms;     /* timeout of a call */
+    uint64_t timeout_ms;
     uint64_t dial_timeout_ms;
 };
 /* ERR_INVALID with a note (the address), ERR_NOMEM, ERR_IO. */
@@ -28,7 +26,6 @@ bool probe_interrupted(const struct probe *probe);
 void probe_forget_interrupt(struct probe *probe);
 void probe_pause(struct probe *probe, uint64_t ms); /* ends early when interrupted */
 
-/* A machine as a provider returned it. */
 enum { SEEN_TEXT_CAP = 256 };
 struct machine_seen {
     enum machine_state state;
@@ -38,15 +35,15 @@ struct machine_seen {
     uint64_t metadata; /* metadata_hash */
     char id[SEEN_TEXT_CAP], type[SEEN_TEXT_CAP], cluster[SEEN_TEXT_CAP];
     struct note last_error;
-    struct note fault; /* fault: why a shard would refuse this record, or empty */
+    struct note fault; /* why a shard would refuse this record, or empty */
 };
-/* Hashes pairs that are sorted by key. */
+/* The pairs must be sorted by key. */
 uint64_t metadata_hash(const struct label *metadata, size_t count);
 
 struct probe_answer {
-    enum provider_end end; /* PROVIDER_UNKNOWN also for an unreadable OK */
+    enum provider_end end; /* also UNKNOWN for an unreadable answer */
     enum grpc_status status;
-    struct note text;              /* text: the provider's error text, or our own */
+    struct note text;              /* the provider's error text, or our own */
     char operation[SEEN_TEXT_CAP]; /* set when a call that changes something is DONE */
     struct machine_seen machine;   /* set when the call is DONE */
 };
@@ -57,9 +54,9 @@ void probe_call(struct probe *probe, const struct provider_request *request,
 struct probe_listing {
     struct arena memory;
     struct map ids;
-    struct str watched; /* watched: the machine id for `seen`, set by the caller */
+    struct str watched; /* the machine id for `seen`, set by the caller */
     struct machine_seen seen;
-    /* Called for each record; may be NULL. */
+    /* May be NULL. */
     void (*each)(void *context, const struct machine_seen *machine);
     void *context;
 
@@ -68,12 +65,12 @@ struct probe_listing {
     uint64_t faults, repeated;
     struct note fault; /* the first */
     uint32_t pages;
-    bool tombstones, more;          /* this and the next fields are of the last page only */
+    bool tombstones, more;          /* from here on of the last page only */
     struct str revision, next_page; /* in `memory` */
 };
 void probe_listing_init(struct probe_listing *listing);
 void probe_listing_deinit(struct probe_listing *listing);
-/* Adds to the listing. */
+/* Adds pages to the listing. */
 void probe_list(struct probe *probe, const struct provider_fetch_request *request,
                 struct probe_listing *listing);
 #endif

@@ -14,10 +14,10 @@
 #include "wire/grpc.h"
 
 enum {
-    REACH_MS = 1900, /* REACH_MS: default time for dialing all addresses */
+    REACH_MS = 1900,
     DIAL_MS_MIN = 250,
     DIAL_MS_MAX = 30000,
-    ATTEMPTS_MAX = 6, /* ATTEMPTS_MAX tries in a row, then a new search for the leader */
+    ATTEMPTS_MAX = 6, /* tries in a row, then a new search for the leader */
     LEADER_WAIT_MS = 100,
     PING_AFTER_MS = 10000, /* pings detect a dead peer, as streams have no deadline */
     PING_TIMEOUT_MS = 10000,
@@ -25,7 +25,7 @@ enum {
     MESSAGE_MEMORY_MAX = 64 * 1024 * 1024, /* bytes of memory for a decoded stream message */
     WHERE_CAP = 160,
     WHERE_NAMED = 3,
-    TRIED_MAX = 5, /* addresses whose failures are named */
+    TRIED_MAX = 5, /* limit of addresses whose failures are named */
     TRIED_CAP = 96,
 };
 
@@ -46,17 +46,17 @@ struct remote {
     struct rpc_channel *channel;
     struct timer timer;
     char request_id[REMOTE_REQUEST_ID_CAP];
-    char where[WHERE_CAP]; /* the addresses, for error messages */
+    char where[WHERE_CAP];
     struct {
         char address[RPC_ADDRESS_CAP], why[TRIED_CAP];
     } tried[TRIED_MAX]; /* addresses whose last dial failed */
     size_t tried_count, address_count;
     uint64_t timeout_ms;
-    bool reach_only; /* reach_only: no --timeout, so only dialing is limited */
+    bool reach_only; /* without --timeout only dialing is limited */
     bool woken, closed;
 };
 
-/* One call's state and result, copied from the callbacks. */
+/* One call's state and result. */
 struct answer {
     struct remote *remote;
     const struct remote_method *method;
@@ -66,7 +66,7 @@ struct answer {
     remote_message_fn *each;
     void *owner;
     uint64_t messages;
-    enum err refused; /* refused: error of `each`, or of an unreadable message */
+    enum err refused; /* error of `each`, or of an unreadable message */
     /* the end */
     bool over, answered;
     enum err err;
@@ -154,7 +154,7 @@ static enum err remote_settle_request_id(struct remote *remote, const char *give
     return ERR_OK;
 }
 
-/* Keeps the last part of "ADDRESS: dial ADDRESS: connection refused". */
+/* `why` is "ADDRESS: dial ADDRESS: connection refused"; keeps the last part. */
 static void remote_on_dial_failed(void *owner, const char *address, const struct note *why)
 {
     struct remote *remote = owner;
@@ -175,7 +175,7 @@ static enum err remote_open_channel(struct remote *remote, const struct str *add
 {
     const char *list[OPTION_LIST_MAX + 1] = {NULL};
 
-    for (size_t i = 0; i < count; i++) list[i] = addresses[i].at; /* each address ends with a NUL */
+    for (size_t i = 0; i < count; i++) list[i] = addresses[i].at;
     const struct rpc_channel_options options = {
         .io = real_io_io(remote->real),
         .addresses = list,
@@ -195,7 +195,7 @@ static enum err remote_open_channel(struct remote *remote, const struct str *add
     return err;
 }
 
-/* Opens the channel. `among` 0: any of the addresses leads to the leader. */
+/* `among` 0: any address leads to the leader. */
 static enum err remote_open_with(const struct conf *conf, enum remote_callee callee,
                                  const char *request_id, const struct str *addresses, size_t count,
                                  size_t among, struct remote **ret_remote, struct note *note)
@@ -380,7 +380,7 @@ static void remote_take_outcome(struct answer *a, const struct rpc_outcome *outc
     note_set(&a->text, "%.*s", (int)min_size(outcome->text.len, NOTE_CAP), outcome->text.at);
 }
 
-/* Handles an unreadable answer with the status OK: a write was done. */
+/* An unreadable answer with the status OK: a write was done. */
 static void remote_take_unreadable(struct answer *a, enum err err, const struct note *why)
 {
     if (err == ERR_NOMEM)
@@ -411,7 +411,7 @@ static void remote_wait_for(struct remote *remote, uint64_t ms)
     while (!remote->woken) real_io_turn(remote->real, true);
 }
 
-/* BigFleet's coordinators say only "not leader" and name no leader: try the next address. */
+/* BigFleet's coordinators answer "not leader" and name no leader, so the next address is tried. */
 static void remote_understand_original(struct answer *a)
 {
     if (a->err != ERR_PRECONDITION || !str_ends(str_from(a->text.text), STR("not leader"))) return;
@@ -469,7 +469,7 @@ static void remote_ask_once(struct answer *a, struct str request, uint64_t left_
     struct remote *remote = a->remote;
     const struct rpc_call_options options = {
         .path = a->method->path,
-        .timeout_ms = a->each ? 0 : left_ms, /* a stream has no time-out */
+        .timeout_ms = a->each ? 0 : left_ms,
         .request_id = a->method->kind == REMOTE_WRITE ? str_from(remote->request_id) : STR_EMPTY,
         .dedups_by_request_id = a->method->kind == REMOTE_WRITE,
         .idempotent = a->method->kind == REMOTE_READ,
@@ -488,8 +488,8 @@ static void remote_ask_once(struct answer *a, struct str request, uint64_t left_
     remote_understand_original(a);
 }
 
-/* Sends the request again after a "not leader" answer. This is safe, because nothing was done, and
- * elections are short. A stream is not restarted once a message has arrived. */
+/* "not leader" means that nothing was done, so the request is sent again. A stream is not restarted
+ * after its first message. */
 static void remote_ask(struct answer *a, struct str request)
 {
     struct remote *remote = a->remote;

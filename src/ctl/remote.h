@@ -2,13 +2,10 @@
 /* Calls to a coordinator for commands that run once: opens a channel from the command's options,
  * waits for the answer, and describes errors with the address and a remedy.
  *
- * Every address of --coordinator may be any replica. A follower names the leader; while there is no
- * leader, the call waits within --timeout. A write carries a request id, so that a repeat after a
- * lost answer takes effect once. If the outcome stays unknown, the note names the id, and the user
- * can repeat the command with --request-id. A call without an id is sent once.
- *
- * The surprising rule: --timeout bounds each call with its dialing, elections and repeats, but not
- * the whole command. Without --timeout, unreachable servers are given up within 2 s. */
+ * Every address of --coordinator may be any replica, because a follower names the leader. A write
+ * with a request id takes effect once, even if it is repeated. If its outcome stays unknown, the
+ * note names the id for --request-id. --timeout bounds each call, not the whole command. Without
+ * --timeout, unreachable servers are given up within 2 s. */
 #ifndef CTL_REMOTE_H
 #define CTL_REMOTE_H
 #include "conf/conf.h"
@@ -25,14 +22,14 @@ enum {
 
 enum remote_kind {
     REMOTE_READ,  /* may be repeated */
-    REMOTE_WRITE, /* WRITE: may be repeated with its request id; takes effect once */
-    REMOTE_ONCE,  /* ONCE: never repeated, as the server cannot recognize a repeat */
+    REMOTE_WRITE, /* may be repeated with its request id; takes effect once */
+    REMOTE_ONCE,  /* never repeated: the server cannot recognize a repeat */
 };
 struct remote_method {
     const char *path; /* "/muster.v1.Fleet/AddShard" */
     const ProtobufCMessageDescriptor *answer;
     enum remote_kind kind;
-    const char *look; /* look: the command that shows whether a write was done */
+    const char *look; /* the command that shows the result of a write */
 };
 #define COORDINATOR_PATH "/bigfleet.v1alpha1.Coordinator/"
 #define FLEET_PATH       "/muster.v1.Fleet/"
@@ -44,22 +41,21 @@ struct remote_method {
     }
 #define REMOTE_READ_OF(path, base) (&(const struct remote_method)REMOTE_READS(path, base))
 
-/* Opens a channel from CTL_OPTIONS (common/tables_ctl.h): coordinator, timeout and the TLS files.
- * `request_id` is for writes; NULL: a random one. Returns ERR_INVALID (incomplete TLS options, no
- * address, a bad id) and tls_context_open's errors, with a note. */
+/* Opens a channel from CTL_OPTIONS (common/tables_ctl.h). `request_id` is for writes; NULL: a
+ * random one. Returns ERR_INVALID (incomplete TLS options, no address, a bad id) and
+ * tls_context_open's errors, with a note. */
 enum err remote_open(const struct conf *conf, const char *request_id, struct remote **ret_remote,
                      struct note *note);
-/* Opens a channel to one process, which answers itself even if it is not the leader. `among`: how
- * many such processes are asked in turn. Errors name the callee and its option. */
+/* Opens a channel to one process, whether or not it is the leader. `among`: number of processes
+ * that are asked in turn. Errors name the callee and its option. */
 enum remote_callee { REMOTE_COORDINATOR, REMOTE_SHARD };
 enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
                         size_t among, struct remote **ret_remote, struct note *note);
-/* Returns how long one dial may take if `among` addresses are tried in turn: all within 2 s, or
- * within --timeout if it is given. At least 250 ms. */
+/* The limit of one dial, when `among` addresses are tried in turn: all within 2 s or --timeout. At
+ * least 250 ms. */
 uint64_t remote_dial_ms(const struct conf *conf, size_t among);
 /* Opens the TLS context from the three TLS options, for clients other than `remote`. NULL:
- * plaintext. Returns ERR_INVALID (an incomplete set) and the errors of tls_context_open, with a
- * note. */
+ * plaintext. ERR_INVALID (an incomplete set) and the errors of tls_context_open, with a note. */
 enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note);
 void remote_close(struct remote *remote); /* NULL is fine */
 
@@ -69,14 +65,13 @@ enum err remote_call(struct remote *remote, const struct remote_method *method,
                      const ProtobufCMessage *request, struct arena *arena,
                      ProtobufCMessage **ret_answer, struct note *note);
 
-/* Sends one request and passes each decoded message of the answer to `each`, which must copy what
- * it keeps. An error of `each` ends the stream and is returned with its note. A stream has no time
- * limit; pings detect a dead connection. After a change of leader, a stream is restarted only if no
- * message has arrived yet. */
+/* Passes each decoded message of the answer to `each`, which must copy what it keeps. An error of
+ * `each` ends the stream and is returned. A stream has no time limit. After a change of leader it
+ * is restarted only if no message has arrived yet. */
 typedef enum err remote_message_fn(void *owner, const ProtobufCMessage *message, struct note *note);
 enum err remote_stream(struct remote *remote, const struct remote_method *method,
                        const ProtobufCMessage *request, remote_message_fn *each, void *owner,
                        struct note *note);
 
-const char *remote_request_id(const struct remote *remote); /* a random id, or the given one */
+const char *remote_request_id(const struct remote *remote);
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frame for a command that is one call: fills the request from options, prints the answer as a
- * table, a line or JSON. It reads the messages' descriptors.
- *
- * Invariant: a field that a command's table names exists in its message. Otherwise the table is
- * wrong, which is asserted. One thread. */
+ * table, a line or JSON. Every field that a command's table names must exist in its message. One
+ * thread. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +16,7 @@ enum { RPC_PAGES_MAX = 10000, HEX_CAP = 2 * 32 + 1, NAME_CAP = 64 };
 struct rpc_value {
     const ProtobufCFieldDescriptor *field;
     char *at;
-    size_t count; /* number of elements of a repeated field */
+    size_t count; /* of a repeated field */
 };
 
 static const ProtobufCFieldDescriptor *rpc_field(const ProtobufCMessageDescriptor *type,
@@ -39,7 +37,7 @@ static struct rpc_value rpc_value_in(const ProtobufCMessage *message, const char
                                   : 0};
 }
 
-/* Returns the field at "a.b": field b of message a. If a is not set, the value is zero. */
+/* The field at "a.b": field b of message a; zero if a is not set. */
 static struct rpc_value rpc_value_of(const ProtobufCMessage *message, const char *path)
 {
     static char zero[sizeof(ProtobufCBinaryData)];
@@ -73,7 +71,7 @@ static int64_t rpc_number(struct rpc_value value)
     }
 }
 
-/* NULL: it is no text. */
+/* NULL: the value is no text. */
 static const char *rpc_text(struct rpc_value value)
 {
     if (value.field->type != PROTOBUF_C_TYPE_STRING ||
@@ -95,7 +93,7 @@ static enum err rpc_fill_list(struct ctl *ctl, ProtobufCMessage *message, struct
     return ERR_OK;
 }
 
-/* Numeric options cannot be negative, so an option with negative values is read as text. */
+/* A numeric option cannot be negative, so this option is a text. */
 static enum err rpc_fill_i32(struct ctl *ctl, void *at, const char *option)
 {
     const char *text = conf_text(ctl->conf, option);
@@ -135,7 +133,7 @@ static enum err rpc_fill_field(struct ctl *ctl, ProtobufCMessage *message, const
     return ERR_OK;
 }
 
-/* Returns the message that the first part of a path names, and creates it if needed. */
+/* The message that the first part of a path names, created if needed. */
 static ProtobufCMessage *rpc_inner(struct ctl *ctl, ProtobufCMessage *message, const char *path)
 {
     const ProtobufCMessageDescriptor *type;
@@ -181,7 +179,6 @@ static void rpc_bytes_cell(struct text_table *table, const ProtobufCBinaryData *
     table_format(table, "%s", text[0] ? text : TABLE_DASH);
 }
 
-/* Prints a time whose field name ends in _unix_ns or _ms. */
 static void rpc_time_cell(struct text_table *table, struct rpc_value value)
 {
     int64_t time = rpc_number(value);
@@ -257,7 +254,7 @@ static void rpc_put_rows(struct text_table *table, const struct ctl_column *colu
             rpc_cell(table, column, (*(ProtobufCMessage ***)(void *)rows.at)[i]);
 }
 
-/* Appends a column for each scalar field that none of the given columns shows. */
+/* Appends a column for each scalar field without one. */
 static void rpc_widen(const struct ctl_column *columns, const ProtobufCMessageDescriptor *row,
                       struct arena *memory, struct ctl_column wide[TABLE_COLUMNS_MAX + 1])
 {
@@ -335,7 +332,7 @@ static enum err rpc_append_rows(struct arena *memory, ProtobufCMessage *to,
     return ERR_OK;
 }
 
-/* Makes the request ask for the page after the last row. */
+/* Makes the request ask for the next page. */
 static void rpc_next_page(const struct ctl_rpc *rpc, ProtobufCMessage *request,
                           const ProtobufCMessage *last)
 {
@@ -386,7 +383,7 @@ static enum err rpc_append_value(struct rpc_value value, struct buf *into)
     return buf_appendf(into, "%" PRIu64, (uint64_t)rpc_number(value));
 }
 
-/* Returns a field of the request. If the request lacks the field, returns that of the answer. */
+/* The field of the request, or else of the answer. */
 static struct rpc_value rpc_value_of_either(const ProtobufCMessage *request,
                                             const ProtobufCMessage *answer, const char *path)
 {
@@ -461,7 +458,7 @@ static enum err rpc_done(struct ctl *ctl, const struct ctl_rpc *rpc,
     return err;
 }
 
-/* Keeps the row that the argument NAME of a list names. */
+/* Keeps only the row that the argument NAME selects. */
 static enum err rpc_keep_named(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMessage *answer)
 {
     const char *name = conf_argument(ctl->conf, 0), *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Has three parts: fitting a frame into the screen (pure), the process that makes frames, and the
- * terminal. Uses two processes with one thread each. */
+/* Fits a frame into the screen (pure), runs the process that makes frames, and draws on the
+ * terminal. Two processes with one thread each. */
 #include "ctl/screen.h"
 
 #include <errno.h>
@@ -24,8 +24,8 @@ static const char leave_screen[] = "\033[?25h\033[?1049l";
 /* -- fitting; pure -- */
 
 struct section {
-    struct str title;   /* the title line with its mark; empty: no title */
-    struct str heading; /* the second line; empty: no heading */
+    struct str title; /* the title line with its mark; empty: no title */
+    struct str heading;
     struct str body;
     size_t lines, shown; /* of the body */
 };
@@ -43,7 +43,7 @@ static bool screen_begins_section(struct str text)
     return text.len > 0 && text.at[0] == SCREEN_SECTION;
 }
 
-/* Splits a frame into sections. Lines before the first title are a section without title. */
+/* Lines before the first title are a section without title. */
 static size_t screen_find_sections(struct str frame, struct section *sections)
 {
     size_t count = 0;
@@ -58,7 +58,7 @@ static size_t screen_find_sections(struct str frame, struct section *sections)
             if (frame.len > 0 && !screen_begins_section(frame))
                 section->heading = screen_take_line(&frame);
         }
-        while (end < frame.len && frame.at[end] != SCREEN_SECTION) end++; /* no text has one */
+        while (end < frame.len && frame.at[end] != SCREEN_SECTION) end++;
         section->body = str_of(frame.at, end);
         section->lines = str_count(section->body, '\n');
         frame = str_tail(frame, end);
@@ -146,7 +146,7 @@ enum err screen_plain(struct str frame, struct buf *into)
 
 struct maker {
     pid_t process;
-    int frames; /* frames: read end of a pipe; each frame ends with a NUL */
+    int frames; /* read end of a pipe; each frame ends with a NUL */
 };
 
 static bool screen_write_all(int fd, struct str text)
@@ -160,8 +160,7 @@ static bool screen_write_all(int fd, struct str text)
     return true;
 }
 
-/* Runs the child process that makes frames. It blocks the screen's signals, so it ends only with
- * the screen. */
+/* Runs in the child process. It blocks the screen's signals, so it ends only with the screen. */
 static _Noreturn void screen_make_frames(screen_make_fn *make, void *owner, uint64_t every_ms,
                                          int into, pid_t screen)
 {
@@ -209,10 +208,10 @@ static void screen_stop_maker(struct maker *maker)
 
 struct screen {
     struct termios before;
-    bool typed; /* typed: stdin is a terminal, whose settings are in `before` */
+    bool typed; /* stdin is a terminal, whose settings are in `before` */
     int signals;
-    int ended_by; /* ended_by: a signal to raise at the end, or 0 */
-    int gone;     /* gone: the errno with which the terminal was lost, or 0 */
+    int ended_by;
+    int gone; /* the errno with which the terminal was lost, or 0 */
     struct buf coming, frame, picture;
 };
 
@@ -266,7 +265,8 @@ static void screen_draw(struct screen *s)
     }
     buf_clear(&s->picture);
     buf_init(&fitted, SCREEN_FRAME_MAX * 2);
-    err = screen_fit(buf_peek(&s->frame), rows - 1, columns, &fitted); /* the last for the cursor */
+    /* The last row is for the cursor. */
+    err = screen_fit(buf_peek(&s->frame), rows - 1, columns, &fitted);
     rest = buf_peek(&fitted);
     if (!err) err = buf_append_c(&s->picture, "\033[H");
     while (rest.len > 0 && !err) {
@@ -278,7 +278,6 @@ static void screen_draw(struct screen *s)
     buf_deinit(&fitted);
 }
 
-/* False: the maker has ended. */
 static bool screen_take_frames(struct screen *s, int from)
 {
     char bytes[16 * 1024];
@@ -315,7 +314,7 @@ static bool screen_take_keys(struct screen *, struct pollfd *stdin_poll)
     return false;
 }
 
-/* True: it is over. */
+/* True: the screen ends. */
 static bool screen_take_signal(struct screen *s)
 {
     struct signalfd_siginfo info;
@@ -346,9 +345,9 @@ static enum err screen_show(struct screen *s, const struct maker *maker, struct 
         if (polls[0].fd >= 0 && polls[0].revents && screen_take_keys(s, &polls[0])) return ERR_OK;
         if (polls[1].revents && !screen_take_frames(s, maker->frames))
             return note_fail(note, ERR_INTERNAL, "the process that asks the fleet has ended");
-        if (s->gone) { /* a terminal that is not the session's sends no SIGHUP when it is lost */
+        if (s->gone) { /* only the session's own terminal sends SIGHUP when it is lost */
             note_set(note, "the terminal is gone: %s", strerror(s->gone));
-            return ERR_INTERNAL; /* exit code 1, because a coordinator did answer */
+            return ERR_INTERNAL; /* exit code 1, because the coordinators did answer */
         }
     }
 }
@@ -369,7 +368,7 @@ enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct
     buf_init(&s.frame, SCREEN_FRAME_MAX);
     buf_init(&s.picture, SCREEN_FRAME_MAX * 4);
     if (s.signals >= 0 && screen_start_maker(make, owner, every_ms, &maker)) {
-        (void)signal(SIGPIPE, SIG_IGN); /* writes then fail with EPIPE instead */
+        (void)signal(SIGPIPE, SIG_IGN); /* writes fail with EPIPE instead */
         screen_enter(&s);
         err = screen_show(&s, &maker, note);
         screen_leave(&s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl replica hash: do the replicas hold the same state? One thread.
  *
- * Hashes can be compared at one log index only. Every replica is asked, and asked again until all
- * answers have the same index. While writes continue, that may never happen; the command then
- * reports that nothing was compared. */
+ * Hashes can be compared at one log index only. All replicas are asked again until their answers
+ * have the same index. While writes continue, that may never happen; the command then reports that
+ * nothing was compared. */
 #include "ctl/inspect.h"
 
 #include <inttypes.h>
@@ -17,18 +17,18 @@ struct witness {
     const char *address;
     struct remote *remote;
     const Muster__V1__StateHashResponse *said; /* NULL: the replica did not answer */
-    struct note why;                           /* why the replica did not answer */
+    struct note why;
 };
 struct inquiry {
     struct ctl *ctl;
     struct witness *list;
     size_t count, silent;
-    uint64_t index;      /* largest index among the answers */
-    bool together;       /* all answers are of `index` */
-    const char *differs; /* differs: first state machine with different hashes; or NULL */
+    uint64_t index;
+    bool together;       /* all answers have the same index */
+    const char *differs; /* first state machine with different hashes; or NULL */
 };
 
-/* With one address all replicas of its cluster are asked; with several only those named. */
+/* One address: all replicas of its cluster are asked. Several: only those. */
 static enum err state_hash_find_witnesses(struct inquiry *inquiry)
 {
     struct option_value given = conf_list(inquiry->ctl->conf, "coordinator");

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl store import and export: copies a key space while it is in use, and verifies the copy.
  *
- * The source is read at one revision. Both sides are walked together in key order. A key that is
- * missing or different at the target is written, an equal key is not. So a repeated command
- * continues an interrupted one. Then both sides are read again, the source at the same revision,
- * and their keys are counted and hashed. Success is reported only if both agree.
- *
- * Leased keys are copied only with --leased, because leases are not copied and the copy of a leased
- * key would outlive its owner. */
+ * Both sides are read together in key order, the source at one revision. A key that is missing or
+ * different at the target is written. Then both sides are read again, counted and hashed. A
+ * repeated command continues an interrupted one. Leases are not copied, so leased keys are copied
+ * only with --leased. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +23,13 @@ struct copy {
     struct store_side *source, *target;
     struct str from, end; /* the range */
     bool leased, replace;
-    struct store_change *batch; /* batch: STORE_CHANGES_MAX changes, stored in `bytes` */
+    struct store_change *batch;
     size_t count, contended;
     struct arena bytes;
     size_t batch_bytes;
-    struct tally source_tally, target_tally; /* counts of the last pass */
+    struct tally source_tally, target_tally;
     mono_time reported;
-    uint64_t read, written, removed, same, skipped, extra; /* of the last copying pass */
+    uint64_t read, written, removed, same, skipped, extra;
 };
 
 static void store_copy_batch_clear(struct copy *copy)
@@ -77,7 +74,7 @@ static enum err store_copy_add(struct copy *copy, struct str key, struct str val
     return ERR_OK;
 }
 
-/* Prints progress on stderr, because the result goes to stdout. */
+/* On stderr, because the result goes to stdout. */
 static void store_copy_report_progress(struct copy *copy, struct str key, const char *doing)
 {
     mono_time now = clock_mono(clock_real());
@@ -107,7 +104,7 @@ static enum err store_copy_next_source(struct copy *copy, struct store_walk *wal
     return ERR_OK;
 }
 
-/* Orders two rows by key. A missing row comes last. */
+/* A missing row comes last. */
 static int store_copy_compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyValue *b)
 {
     if (!a || !b) return !a - !b;
@@ -117,7 +114,7 @@ static int store_copy_compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyV
 static enum err store_copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
                                const Mvccpb__KeyValue *at, int order)
 {
-    if (order > 0) /* only the target has this key, the source does not */
+    if (order > 0) /* only the target has this key */
         return copy->replace
                    ? store_copy_add(copy, ctl_view(at->key), STR_EMPTY, at->mod_revision, true)
                    : ERR_OK;
@@ -180,7 +177,7 @@ static void store_copy_count_row(struct tally *tally, const Mvccpb__KeyValue *ro
     tally->hash = str_hash(ctl_view(row->value), tally->hash);
 }
 
-/* Counts and hashes a row. A key that only the target has counts only with --replace. */
+/* A key that only the target has counts only with --replace. */
 static enum err store_copy_verify_row(struct copy *copy, const Mvccpb__KeyValue *from,
                                       const Mvccpb__KeyValue *at, int order)
 {
@@ -192,7 +189,7 @@ static enum err store_copy_verify_row(struct copy *copy, const Mvccpb__KeyValue 
     return ERR_OK;
 }
 
-/* Compares the copied revision of the source, which others may write to, with the target now. */
+/* Compares the source at the copied revision with the target now. */
 static enum err store_copy_verify(struct copy *copy)
 {
     int64_t revision = copy->source_tally.revision;
@@ -265,7 +262,7 @@ static enum err store_copy_fill_range(struct copy *copy)
     enum err err = store_prefix_end(copy->ctl, prefix, &end);
 
     if (err) return err;
-    copy->from = prefix.len ? prefix : str_of("", 1); /* NUL: the first possible key */
+    copy->from = prefix.len ? prefix : str_of("", 1); /* NUL is the first possible key */
     copy->end = ctl_view(end);
     return ERR_OK;
 }

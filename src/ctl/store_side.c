@@ -9,14 +9,14 @@
 #include "prim/etcd/client.h"
 #include "prim/etcd/reply.h"
 
-enum { PAGE_KEYS = 100 }; /* PAGE_KEYS largest values are 150 MiB */
+enum { PAGE_KEYS = 100 }; /* 100 of the largest values have 150 MiB */
 
 struct store_side {
     struct ctl *ctl;
     const char *name;
     struct etcd_client client;
     int64_t timeout_ns;
-    bool reached; /* reached: a call succeeded, or --timeout limits the first call */
+    bool reached; /* until a call succeeded, --timeout limits the first call */
 };
 
 /* -- opening -- */
@@ -139,7 +139,7 @@ static enum err store_side_failed(struct store_side *side, const struct grpc_thr
                                               : ERR_UNAVAILABLE;
 }
 
-/* Sends a call that may be repeated: a read, or a transaction that compares first. */
+/* The call must be repeatable: a read, or a transaction that compares first. */
 static enum err store_side_ask(struct store_side *side, const char *path,
                                const ProtobufCMessage *request,
                                const ProtobufCMessageDescriptor *type, struct arena *arena,
@@ -190,7 +190,7 @@ void store_walk_open(struct store_walk *walk, struct store_side *side, struct st
     *walk = (struct store_walk){.side = side, .end = end};
     buf_init(&walk->from, ETCD_REQUEST_MAX);
     arena_init(&walk->page, 1);
-    (void)buf_append(&walk->from, from); /* without memory, the first page fails */
+    (void)buf_append(&walk->from, from); /* without memory the first page fails */
 }
 
 void store_walk_close(struct store_walk *walk)

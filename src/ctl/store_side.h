@@ -3,15 +3,14 @@
  * coordinators of --coordinator.
  *
  * Keys are read in order at one revision, page by page. A change is one transaction that applies
- * only if each of its keys is unchanged since it was read. So a repeat after a lost answer does
- * nothing, and no other writer's value is lost. */
+ * only if its keys have not changed since they were read. So no other writer's value is lost. */
 #ifndef CTL_STORE_SIDE_H
 #define CTL_STORE_SIDE_H
 #include "ctl/ctl.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 struct store_side;
-/* Returns ERR_INVALID (the URL, an incomplete set of TLS files), ERR_NOMEM and errors of reading
+/* ERR_INVALID (the URL, an incomplete set of TLS files), ERR_NOMEM and errors of reading
  * certificates, with the note in `ctl`. */
 enum err store_side_open_url(struct ctl *ctl, const char *option, struct store_side **ret_side);
 enum err store_side_open_coordinators(struct ctl *ctl, struct store_side **ret_side);
@@ -23,9 +22,9 @@ enum err store_prefix_end(struct ctl *ctl, struct str prefix, ProtobufCBinaryDat
 
 struct store_walk {
     struct store_side *side;
-    struct str end;   /* of the range */
-    struct buf from;  /* where the next page begins */
-    int64_t revision; /* revision: if 0, the first page sets the newest revision */
+    struct str end; /* of the range */
+    struct buf from;
+    int64_t revision; /* 0: the newest, set by the first page */
     struct arena page;
     const Etcdserverpb__RangeResponse *answer; /* in `page` */
     size_t at;
@@ -40,12 +39,12 @@ enum err store_walk_next(struct store_walk *walk, const Mvccpb__KeyValue **ret_r
 enum { STORE_CHANGES_MAX = 100, STORE_CHANGES_BYTES = 512 * 1024 };
 struct store_change {
     struct str key, value; /* borrowed until the change is sent */
-    int64_t seen;          /* seen: the key's current revision; 0: no such key */
+    int64_t seen;          /* the key's revision when it was read; 0: no such key */
     bool removes;
 };
 /* *ret_done false: one of the keys has changed meanwhile, and nothing was written. */
 enum err store_side_change(struct store_side *side, const struct store_change *changes,
                            size_t count, bool *ret_done);
 
-ctl_fn store_copy_import, store_copy_export; /* musterctl store import, export */
+ctl_fn store_copy_import, store_copy_export;
 #endif

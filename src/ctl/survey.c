@@ -10,7 +10,7 @@
 
 #include "ctl/explain.h"
 
-#define CLAIMS_END "muster0" /* the byte after the slash */
+#define CLAIMS_END "muster0" /* the byte after '/' is '0' */
 
 enum { CLAIMS_MAX = 200 };
 static const size_t survey_memory_max = (size_t)1 << 30;
@@ -75,7 +75,7 @@ static void survey_ask_coordinators(struct ctl_survey *survey)
         enum err err = survey_ask_part(survey, (enum survey_part)i);
 
         if (err != ERR_UNAVAILABLE && err != ERR_TIMEOUT && err != ERR_NOT_LEADER) continue;
-        /* No coordinator answers, so further questions would only wait for the same error. */
+        /* Without a coordinator further questions would wait for the same error. */
         for (size_t rest = i + 1; rest < SURVEY_PARTS; rest++) {
             survey->said[rest] = NULL;
             survey->why[rest] = survey->why[i];
@@ -173,7 +173,7 @@ static void survey_ask_listed(struct ctl_survey *survey)
         if (begun[i])
             (void)pthread_join(threads[i], NULL);
         else
-            (void)survey_ask_shard(&survey->shards[i]); /* no thread: asked in turn */
+            (void)survey_ask_shard(&survey->shards[i]); /* without a thread, ask in turn */
 }
 
 void ctl_survey_ask(struct ctl_survey *survey)
@@ -193,7 +193,7 @@ static bool survey_is_address(const char *text)
                      (colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1)));
 }
 
-/* Fills in the shard named `wanted`; NULL: every shard. */
+/* NULL: every shard. */
 static enum err survey_look_up(struct ctl_survey *survey, const char *wanted, struct note *note)
 {
     enum err err = survey_ask_part(survey, SURVEY_SHARDS);

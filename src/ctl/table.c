@@ -33,7 +33,7 @@ static void table_fail(struct text_table *t, enum err err)
     if (!t->err) t->err = err;
 }
 
-/* Returns the number of characters; SIZE_MAX if one of them is not printable. */
+/* SIZE_MAX: a character is not printable. */
 static size_t table_width_of(struct str text)
 {
     size_t width = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sections of the screen, each from one part of a survey. A part that did not answer shows why.
+/* The sections of the screen, each from one part of a survey. A part without an answer shows why.
  * One thread; on a terminal it runs in the frame process. */
 #include "ctl/inspect.h"
 
@@ -19,7 +19,7 @@ enum {
     LINE_CAP = 1024,
     TIME_OF_DAY = 11,
     TIME_OF_DAY_LEN = 8,
-    ROOM_QUARTERS = 3, /* one part may use 3/4 of the free space, later parts use the rest */
+    ROOM_QUARTERS = 3, /* one part may use 3/4 of the free space */
 };
 
 /* -- lines -- */
@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static enum err top_line(struct buf *into,
     return err ? err : buf_append_byte(into, '\n');
 }
 
-/* Prints an age shortly: 850ms, 12.0s, 5m, 3h or 2d. */
+/* Prints a short age: 850ms, 12.0s, 5m, 3h or 2d. */
 static void top_age_cell(struct text_table *table, uint64_t ms)
 {
     if (ms < 1000)
@@ -53,8 +53,8 @@ static void top_age_cell(struct text_table *table, uint64_t ms)
         table_format(table, "%" PRIu64 "d", ms / ((uint64_t)24 * 3600 * 1000));
 }
 
-/* Appends as many rows as fit. If rows are left out, the title says so, because a small screen may
- * cut off a last line. */
+/* Appends the rows that fit. Their number is in the title, because a small screen may cut off a
+ * last line. */
 static enum err top_rows(struct buf *into, const char *title, const struct text_table *table)
 {
     size_t rows = table->cells / table->column_count, shown = 0, end = 0;
@@ -108,7 +108,7 @@ static uint64_t top_in_state(const Muster__V1__ShardStatusResponse *s, const cha
     return ctl_survey_count(s->n_states, s->states, state);
 }
 
-/* Prints the most important state of a shard that answers, such as a safety limit. */
+/* The most important state of a shard that answers, such as a safety limit. */
 static void top_rails_cell(struct text_table *table, const Muster__V1__ShardStatusResponse *s)
 {
     if (s->cycle == 0)
@@ -153,7 +153,7 @@ static bool top_is_well(const Muster__V1__Worker *worker)
     return worker->standing == MUSTER__V1__STANDING__STANDING_ACTIVE && !worker->draining;
 }
 
-/* Sorts workers: those with a problem first, then by load. */
+/* Workers with a problem first, then by load. */
 static int top_by_trouble(const void *a, const void *b)
 {
     const Muster__V1__Worker *left = *(Muster__V1__Worker *const *)a;
@@ -211,7 +211,6 @@ static void top_claims(struct ctl_survey *survey, struct text_table *table)
     }
 }
 
-/* The sections in the order of the screen. */
 static const struct top_section {
     const char *title;
     enum survey_part part;
@@ -230,8 +229,7 @@ static const struct top_section {
     {"CLAIMS", SURVEY_CLAIMS, TABLE_COLUMNS("CLAIM", "OWNER", "TOKEN", "LEFT"), top_claims},
 };
 
-/* Appends a section. If the section's part of the survey did not answer, the reason takes the place
- * of the rows. Shards are known from earlier rounds. */
+/* A section whose part did not answer shows the reason. Shards are known from earlier rounds. */
 static enum err top_put_section(struct ctl_survey *survey, const struct top_section *section,
                                 struct buf *into)
 {

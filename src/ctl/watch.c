@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a command once, or with --watch every second, and then prints only changed output.
+/* Runs a command once, or with --watch every second, and then prints only changed output. One
+ * thread.
  *
- * After the first output, a server that stops answering does not end the command. One line on
- * stderr reports it, and the command asks again. Ctrl-C is the normal end at any time. One
- * thread. */
+ * After the first output, a server that stops answering does not end the command: one line on
+ * stderr reports it, and the command asks again. Ctrl-C is the normal end at any time. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,8 +26,8 @@ void ctl_end_when_interrupted(void)
 
 struct watching {
     struct ctl *ctl;
-    struct buf shown; /* what was printed last */
-    uint64_t left;    /* number of rounds left; 0: no limit */
+    struct buf shown;
+    uint64_t left; /* rounds left; 0: no limit */
     bool printed, away, over;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the JSON text once, from left to right, and writes each key and item on its own line.
- * Invariant: text/ndjson.h wrote the text; other text would be a bug, which is asserted. */
+/* Reads the JSON text once, from left to right, and writes each key and item on its own line. The
+ * text must come from text/ndjson.h. */
 #include "ctl/yaml.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ static char yaml_peek(const struct str *rest)
     return rest->at[0];
 }
 
-/* Takes the string, with its quotes, or the literal at the beginning of `rest`. */
+/* Takes a string with its quotes, or a literal, from the beginning of `rest`. */
 static struct str yaml_scalar(struct str *rest)
 {
     struct str all = *rest;
@@ -41,7 +41,7 @@ static enum err yaml_key(struct str key, struct buf *into)
     return buf_appendf(into, "%.*s:", STR_ARG(plain ? inner : key));
 }
 
-/* Begins a line; a list item's first key stays on the line of its dash. */
+/* A list item's first key stays on the line of its dash. */
 static enum err yaml_line(size_t indent, bool first, struct buf *into)
 {
     return first ? buf_append_byte(into, ' ') : buf_appendf(into, "\n%*s", (int)indent, "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the demand file. TOML becomes JSON first, so that one reader handles both formats. Pure. */
+/* Reads the demand file. TOML is converted to JSON, so that one reader handles both. Pure. */
 #include "operator/demand_file.h"
 
 #include <inttypes.h>
@@ -10,10 +10,10 @@
 #include "text/toml_json.h"
 
 enum {
-    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* bytes of the JSON text made from a TOML file */
+    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX,
     TOML_MEMORY_MAX = 512 << 20,
     NUMBER_CAP = 40,
-    SHOWN = 60, /* bytes of an invalid value shown in a note */
+    SHOWN = 60, /* bytes of a wrong value in a note */
 };
 
 /* -- reading a row -- */
@@ -22,7 +22,7 @@ struct part_list {
     const void *all;
     size_t count;
 };
-struct parts { /* the parts of one row of the file */
+struct parts {
     struct demand_file_row row;
     struct part_list resources;    /* struct label */
     struct part_list types, zones; /* struct str */
@@ -43,7 +43,6 @@ static enum err demand_file_read_penalty(const struct json *value, void *into, s
     return json_wrong(note, "must be dollars, 0 or more, or \"pinned\"");
 }
 
-/* Reads a quantity, which is a string or a number in its decimal notation. */
 static enum err read_quantity(const struct json *value, struct str *ret_text, struct arena *arena,
                               struct note *note)
 {
@@ -145,7 +144,6 @@ static const struct json_field row_fields[] = {
 };
 static const struct json_fields row_table = {JSON_FIELDS(row_fields)};
 
-/* Converts types and zones to requirements. */
 static enum err join_requirements(struct parts *parts, struct arena *arena)
 {
     const struct {
@@ -168,7 +166,6 @@ static enum err join_requirements(struct parts *parts, struct arena *arena)
     return ERR_OK;
 }
 
-/* Builds the group in wire format: the label key, a NUL byte, the user's group name. */
 static enum err join_group(struct capacity_request *request, struct arena *arena, struct note *note)
 {
     struct str key = request->same_key, name = request->group;
@@ -221,7 +218,7 @@ static int compare_names(const void *a, const void *b)
     const struct demand_file_row *right = *(const struct demand_file_row *const *)b;
     int order = str_compare(left->name, right->name);
 
-    /* Equal names are ordered by row, so that the later row is reported. */
+    /* of equal names the later row is reported */
     return order ? order : (left > right) - (left < right);
 }
 
@@ -241,7 +238,7 @@ static enum err check_names(const struct demand_file *file, struct arena *arena,
     return ERR_OK;
 }
 
-/* Finds the list of requests, which is the root itself or the root's value "requests". */
+/* The list is the root or its value "requests". */
 static enum err find_list(const struct json *root, const struct json **ret_list, struct note *note)
 {
     const struct json *value;
@@ -256,7 +253,7 @@ static enum err find_list(const struct json *root, const struct json **ret_list,
         *ret_list = value;
     }
     if (!*ret_list) {
-        /* A file without 'requests' may be truncated, and must not cost a cluster its machines. */
+        /* A truncated file may lack 'requests', and must not cost a cluster its machines. */
         return note_fail(note, ERR_INVALID,
                          "no 'requests'; no demand at all is written requests = []");
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Demand as a person or a script writes it: TOML or JSON, with the same keys.
+/* Demand as a person or a script writes it: TOML or JSON, with the same keys. No I/O.
  *
  *   [[requests]]
  *   name = "web"                      # unique in the file
@@ -14,9 +14,8 @@
  *   spread = [{key = "topology.kubernetes.io/zone", max-skew = 1, when = "DoNotSchedule"}]
  *   co-locate = {key = "topology.kubernetes.io/zone", group = "training-7"}
  *
- * A JSON file is {"requests": [{"name": "web", ...}]}, or only the list. An unknown key is refused,
- * because a misspelt key would request the wrong machines. The file is accepted whole or refused
- * whole. demand_put() checks the meaning of a row (demand.h). No I/O. */
+ * A JSON file is {"requests": [{"name": "web", ...}]}, or only the list. One wrong row or unknown
+ * key refuses the whole file, because a misspelt key would request the wrong machines. */
 #ifndef OPERATOR_DEMAND_FILE_H
 #define OPERATOR_DEMAND_FILE_H
 #include "base/arena.h"
@@ -25,28 +24,27 @@
 enum {
     DEMAND_FILE_BYTES_MAX = 16 << 20,
     DEMAND_FILE_ROWS_MAX = 200 * 1000,
-    DEMAND_FILE_MEMORY_MAX = 1 << 30, /* limit in bytes of parsed rows and texts, in the arena */
+    DEMAND_FILE_MEMORY_MAX = 1 << 30,
 };
 
 struct demand_file_row {
     struct str name;
     struct capacity_request request;
-    uint32_t line; /* line in a TOML file; 0 in a JSON file */
+    uint32_t line; /* 0 in a JSON file */
 };
-struct demand_file { /* allocated in the arena given to demand_file_read() */
+struct demand_file { /* allocated in the caller's arena */
     const struct demand_file_row *rows;
     size_t count;
 };
-/* Reads a demand file, as JSON if demand_file_is_json(), otherwise as TOML. Returns ERR_NOMEM, or
- * ERR_PARSE, ERR_INVALID or ERR_TOO_LARGE with a note that names the line or row, and the key. */
+/* Reads a demand file. Returns ERR_NOMEM, or ERR_PARSE, ERR_INVALID or ERR_TOO_LARGE with a note
+ * that names the line or row, and the key. */
 enum err demand_file_read(struct str text, struct arena *arena, struct demand_file *ret_file,
                           struct note *note);
-/* Returns true if the first nonblank byte is '{', or a '[' that begins a JSON list. In TOML a '['
- * begins a table header: "[[requests]]", "[x]". A JSON list contains objects, so '{' or ']' follows
- * its '[', possibly after blanks. */
+/* True if the text begins like JSON: '{', or '[' followed by '{' or ']'. A '[' of TOML is followed
+ * by a name or another '['. */
 bool demand_file_is_json(struct str text);
-/* Prepends the row to the note: 'line 7: "web"' or 'requests[3] "web"'. If the note is empty, adds
- * the meaning of `err`. */
+/* Prepends the row to the note: 'line 7: "web"' or 'requests[3] "web"'. An empty note gets the text
+ * of `err`. */
 void demand_file_where(const struct demand_file_row *row, size_t index, enum err err,
                        struct note *note);
 #endif

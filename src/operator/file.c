@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demand file: an edit is accepted whole or not at all, and the last good content is stored.
- * Runs on the loop's thread; other threads read the file and write the copy. */
+/* Reads the demand file. An edit is accepted as a whole or not at all, and the last good content is
+ * stored. Runs on the loop's thread; other threads do the I/O. */
 #include "operator/file.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static enum err file_check_rows(struct file_source *f, const struct demand_file 
 
     for (size_t i = 0; i < file->count && !err; i++) {
         struct capacity_request request = file->rows[i].request;
-        /* A row with count 0 is no demand, but must be valid otherwise. */
+        /* A row with count 0 is no demand, but must be valid. */
         if (request.count == 0) request.count = 1;
         err = demand_check(f->around->demand, &request, note);
         if (err) demand_file_where(&file->rows[i], i, err, note);
@@ -45,8 +45,8 @@ static enum err file_put_rows(struct file_source *f, const struct demand_file *f
     return err;
 }
 
-/* Accepts the whole file or changes nothing, with one exception: too many resource names may be
- * detected only while rows are put. The rows put so far then stay beside the earlier rows. */
+/* Accepts the whole file or changes nothing. Exception: rows that were put before ERR_FULL
+ * (resource names) stay. */
 static enum err file_take(struct file_source *f, struct str text, struct note *note)
 {
     struct demand_file file;
@@ -107,7 +107,6 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
 
 /* -- start -- */
 
-/* Reads the demand file or, if the file is unusable, the stored last good demand. */
 static enum err file_first_demand(struct file_source *f, struct note *note)
 {
     struct note lost = {""};

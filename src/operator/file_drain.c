@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the user's drain command for each reclaim, at most FILE_DRAINS_MAX commands at once and
- * other reclaims later, in order. A reclaim is answered from the task `drain_step` or when the
- * command ends, but never inside file_reclaim(). Runs on the loop's thread. */
+/* Runs the user's drain command for each reclaim, at most FILE_DRAINS_MAX at once. Runs on the
+ * loop's thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +9,7 @@
 
 enum { OUTPUT_LINE_MAX = 1024 };
 
-enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed; the exit is not reported */ };
+enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed: the exit is not reported */ };
 struct drain {
     struct list link;
     struct file_source *source;
@@ -136,7 +135,7 @@ void file_reclaim(struct demand_source *source, const struct reclaim_order *orde
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
     struct drain *d = calloc(1, sizeof *d);
 
-    if (!d) return; /* without memory the drain fails at the end of its grace period */
+    if (!d) return; /* without memory: the drain fails at the end of its grace period */
     list_init(&d->link);
     d->source = f;
     d->grace_ms = order->grace_ms;
@@ -161,7 +160,7 @@ void file_reclaim_over(struct demand_source *source, struct str instruction_id)
             drain_drop(d);
         } else {
             d->state = DRAIN_STOPS;
-            process_signal(d->process, SIGKILL); /* the command has ended; on_exit is called soon */
+            process_signal(d->process, SIGKILL); /* on_exit follows */
         }
     }
 }

@@ -12,8 +12,8 @@
 #include "operator/operator.h"
 #include "operator/side_file.h"
 
-enum { HINTS_MAX = 1024 }; /* at this number of hints the oldest hint is dropped */
-struct received_hint {     /* the newest hint of one key */
+enum { HINTS_MAX = 1024 }; /* a further hint replaces the oldest one */
+struct received_hint {
     struct str key;
     uint32_t count, confidence;
     double cost_per_hour;
@@ -27,14 +27,14 @@ struct file_source {
     struct side_file *watch, *last_good;
     struct counter *edit_errors;
     struct gauge *edit_bad;
-    struct note bad; /* why the demand file is unusable; empty if it is usable */
+    struct note bad; /* why the demand file is unusable; empty: usable */
     /* machines: */
     struct side_file *nodes;
     struct timer settle;
-    struct map hints; /* struct received_hint by key; the newest hint is the last */
-    bool whole;       /* the shard has reported all machines of the cluster at least once */
+    struct map hints; /* by key, oldest first */
+    bool whole;       /* the shard has reported all machines once */
     /* drains: */
-    struct list drains; /* struct drain, in order of arrival */
+    struct list drains; /* in order of arrival */
     struct task drain_step;
     size_t running;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes nodes.json: the machines and hints as the shard reported them, shortly after a change.
+/* Writes nodes.json, the machines and hints as the shard reported them, shortly after a change.
  * Runs on the loop's thread; another thread writes the file. */
 #include <stdlib.h>
 
@@ -79,8 +79,8 @@ static void file_nodes_on_settled(struct timer *timer)
         side_file_write(f->nodes, 0);
 }
 
-/* Schedules a write of nodes.json. Nothing is written before the shard has reported all machines
- * once, because the file of the previous process is better than an incomplete list. */
+/* Schedules a write of nodes.json. Before the shard has reported all machines, the file of the
+ * previous process stays. */
 void file_nodes_whole(struct demand_source *source)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -88,7 +88,7 @@ void file_nodes_whole(struct demand_source *source)
     if (f->whole && !timer_running(&f->settle)) timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 
-/* All machines are known now: the shard reports them before it acknowledges a roll-up. */
+/* The shard reports all machines before it acknowledges a roll-up, so all machines are known. */
 void file_taken(struct demand_source *source, uint64_t)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -98,14 +98,12 @@ void file_taken(struct demand_source *source, uint64_t)
     file_nodes_whole(source);
 }
 
-/* Writes all machines after any change. */
 void file_node_changed(struct demand_source *source, struct str)
 {
     file_nodes_whole(source);
 }
 
-/* Stores a hint at the end of the table, where the newest hints are. A full table drops its oldest
- * hint first. */
+/* A full table drops its oldest hint. */
 void file_available(struct demand_source *source, const struct available *given)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -116,7 +114,7 @@ void file_available(struct demand_source *source, const struct available *given)
     if (map_count(&f->hints) == HINTS_MAX)
         free(map_remove(&f->hints, map_next(&f->hints, &cursor)->key));
     hint = map_make(&f->hints, given->key, sizeof *hint);
-    if (!hint) return; /* without memory the hint is dropped, because hints may be lost */
+    if (!hint) return; /* without memory the hint is dropped */
     *hint = (struct received_hint){.key = str_of(hint + 1, given->key.len),
                                    .count = given->count,
                                    .confidence = given->confidence,

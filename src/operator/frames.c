@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes and reads frames. Writes field by field, because a roll-up may have hundreds of megabytes.
- * Reads with the generated decoder, then checks the result. No I/O. */
+/* Writes frames field by field, because a roll-up may have hundreds of megabytes. Reads frames with
+ * the generated decoder, then checks them. No I/O. */
 #include "operator/frames.h"
 
 #include "model/wire/demand_wire.h"

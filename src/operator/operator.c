@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes an operator, and calls the demand source from the task `step`, because a source
- * must not be called while it calls the operator. A hook at the end of each turn detects changed
- * demand. Runs on the loop's thread. */
+/* Opens and closes an operator. A task calls the source later, never inside a call from the source.
+ * Runs on the loop's thread. */
 #include "operator/operator.h"
 
 #include <stdlib.h>
@@ -34,7 +33,7 @@ static void on_tick(struct timer *timer)
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, tick);
 
     timer_start_in(&host->tick, TICK_MS);
-    operator_step_later(host); /* ends expired grace periods; repeats failed writes of reclaims */
+    operator_step_later(host); /* for expired grace periods and failed writes */
 }
 
 static void on_turn(struct turn_hook *hook)
@@ -74,7 +73,7 @@ bool operator_ready(const struct operator_host *host, struct note *reason)
     return !source->ops->ready || source->ops->ready(host->source, reason);
 }
 
-/* Frees the operator, whose source and channel to the shard must be closed or never opened. */
+/* The source and the stream must be closed or never opened. */
 static void operator_free(struct operator_host *host)
 {
     task_cancel(&host->step);
@@ -104,7 +103,7 @@ static void on_uplink_closed(void *owner)
     if (closed) closed(closed_owner);
 }
 
-/* Closes the operator. Reclaims stay on disk, so that the next start resumes them. */
+/* Reclaims stay on disk; the next start resumes them. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner)
 {
     if (!host) {

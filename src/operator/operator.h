@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A running operator: connects one cluster with its shard.
  *
- * The operator keeps one outbound stream (Shard.Session). A stream that ended is dialled again
- * after 0.5 to 30 s. The operator sends the cluster's whole demand when the stream opens, when the
- * demand changes and every ten seconds. It answers requests for bootstrap data from a template, and
- * passes node states, hints and reclaims to its source (source.h). A newer roll-up replaces a
- * roll-up that was not sent yet.
- *
- * Only reclaims that have begun must survive kill -9 (state_dir). After a restart the source reads
- * demand again, and the shard reports machines again. */
+ * The operator keeps one stream (Shard.Session), and dials again 0.5 to 30 s after its end. It
+ * sends the whole demand when the stream opens, when the demand changes and every ten seconds. It
+ * answers requests for bootstrap data from a template. It passes node states, hints and reclaims to
+ * its source (source.h). Only reclaims are stored on disk. */
 #ifndef OPERATOR_OPERATOR_H
 #define OPERATOR_OPERATOR_H
 #include "io/io.h"
@@ -28,23 +24,22 @@ struct operator_options {
     const char *cluster_id;             /* cluster_id and state_dir must outlive the operator */
     const char *const *shard_addresses; /* ends with NULL; copied */
     struct tls_context *tls;            /* NULL: plaintext */
-    const char *state_dir;              /* exists and is locked by the caller */
-    const char *template_file;          /* NULL: machines get empty bootstrap data */
-    /* How long a machine stays shown in a new session without a new report of the shard, because a
-     * newly started shard knows no machines yet. 0: OPERATOR_STALE_MS. */
+    const char *state_dir;              /* exists; locked by the caller */
+    const char *template_file;
+    /* How long machines from an earlier session stay shown until the shard reports them. A
+     * restarted shard knows no machines at first. 0: OPERATOR_STALE_MS. */
     uint64_t stale_ms;
     uint64_t rollup_ms;           /* 0: OPERATOR_ROLLUP_MS */
     struct demand_source *source; /* closed by operator_close() */
 };
-/* Opens an operator. Returns ERR_INVALID with a note (template, ids), ERR_NOMEM, or an error of
- * reading the state directory. After an error the caller must close the source. */
+/* ERR_INVALID with a note (template, ids), ERR_NOMEM, or an error of the state directory. After an
+ * error the caller must close the source. */
 enum err operator_open(const struct operator_options *options, struct operator_host **ret_host,
                        struct note *note);
-/* Starts the source at once and returns the errors of the source's start(). After an error only
- * operator_close() may be called. */
+/* Starts the source and returns its error. After an error only operator_close() may be called. */
 enum err operator_start(struct operator_host *host, struct note *note);
-/* Closes the source now, and calls done() in a later turn, after the stream closed. */
+/* Closes the source at once. Calls done() in a later turn, when the stream is closed. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner);
-/* Returns true if connected and all demand is known. Otherwise sets `reason`. */
+/* True if connected and all demand is known. Otherwise sets `reason`. */
 bool operator_ready(const struct operator_host *host, struct note *reason);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Renders bootstrap data from a template, which is reread after changes. Loop's thread. */
+/* Renders bootstrap data from a template, which is read again after changes. Loop's thread. */
 #include "operator/operator_internal.h"
 
 static enum err blob_read_template(struct operator_host *host, struct str text, struct note *note)

@@ -7,8 +7,8 @@
  *   operator_blob.c      the template and the blobs
  *   metrics.c            names and help texts of the metrics
  *
- * The operator never calls a source from inside a call of the source. The task `step` calls the
- * source later in the same turn. */
+ * The operator never calls a source from inside a call of the source. The task `step` does so later
+ * in the turn. */
 #ifndef OPERATOR_OPERATOR_INTERNAL_H
 #define OPERATOR_OPERATOR_INTERNAL_H
 #include "operator/core/demand.h"
@@ -19,19 +19,16 @@
 #include "operator/template.h"
 
 enum {
-    /* Demand changes within this time are sent together. */
+    /* Changes within this time are sent together. */
     ROLLUP_SETTLE_MS = 100,
-    /* Unanswered roll-ups whose change number is kept. A shard acknowledges in order, but not every
-     * roll-up, because a newer roll-up may replace an older one in the shard. An acknowledgement
-     * therefore counts for the oldest unanswered roll-up. This is sometimes too late, but too early
-     * only if the shard is further behind than this limit. */
+    /* Unanswered roll-ups whose change number is kept. An acknowledgement does not name its
+     * roll-up, so it counts for the oldest one. */
     ROLLUPS_UNANSWERED_MAX = 4,
     TICK_MS = 1000,
     BLOB_ARENA_MAX = 4 * FRAMES_READ_MAX,
     UPLINK_ANSWERS_MAX = 256,
 };
 
-/* Counters of all files of the operator, published at the end of each turn. */
 struct operator_counts {
     uint64_t connected, requests, rows, unsent, reclaims;
     uint64_t nodes[NODE_PHASE_COUNT];
@@ -43,10 +40,10 @@ struct operator_counts {
 };
 struct uplink {
     struct rpc_channel *channel;
-    struct rpc_client_call *call; /* NULL: there is no stream */
+    struct rpc_client_call *call;
     struct timer pause;
     struct task pump;
-    struct str answers[UPLINK_ANSWERS_MAX]; /* a ring of answer frames, each in its own memory */
+    struct str answers[UPLINK_ANSWERS_MAX]; /* ring of frames, each in its own memory */
     size_t answer_first, answer_count;
     struct buf frame;
     mono_time opened;
@@ -59,7 +56,7 @@ struct operator_host {
     struct operator_counts counts;
     struct metric_fields *metrics; /* NULL: none */
     struct demand_source *source;
-    struct operator_around around; /* functions and data of the operator that the source may use */
+    struct operator_around around;
     const char *cluster, *state_dir;
     uint64_t rollup_ms, stale_ms;
 
@@ -68,31 +65,31 @@ struct operator_host {
     struct reclaims *reclaims;
     struct uplink uplink;
     struct frame_parts parts;
-    struct buf frame;   /* buffer in which an answer is built */
-    struct arena arena; /* memory for the frame that is being read */
+    struct buf frame;   /* the answer being built */
+    struct arena arena; /* memory of the frame being read */
 
-    struct template *template; /* NULL: machines get an empty blob */
+    struct template *template;
     struct side_file *template_watch;
     struct buf blob;
 
     struct side_file *keeper; /* writes the file of reclaim orders */
-    uint64_t keeping;         /* reclaims_change() at the newest write */
+    uint64_t keeping;         /* reclaims_change() in the newest write */
     struct task step;
     struct turn_hook hook;
-    uint64_t seen_change; /* demand_change() when the last turn ended */
+    uint64_t seen_change;
     bool seen_whole;
     struct timer tick, settle, due, stale;
 
     bool open;          /* a stream exists, and the Hello was sent */
     bool connected;     /* the shard acknowledged the Hello */
-    bool whole;         /* a roll-up was acknowledged, so all machines were reported */
+    bool whole;         /* a roll-up was acknowledged: all machines were reported */
     bool whole_due;     /* source_ops.nodes_whole must be called */
-    uint64_t taken_due; /* argument for the pending call of source_ops.taken; 0: none is pending */
+    uint64_t taken_due; /* argument for a pending call of source_ops.taken; 0: no call is pending */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
-    bool awaiting;      /* a roll-up was sent, and the shard has not acknowledged it */
-    uint64_t last_sent; /* demand_change() of the newest roll-up sent */
-    char ended[160];    /* why the last stream ended */
+    bool awaiting;      /* the newest roll-up is not acknowledged */
+    uint64_t last_sent; /* demand_change() of the newest roll-up */
+    char ended[160];
 
     bool started, closing;
     void (*closed)(void *owner);
@@ -103,20 +100,20 @@ void operator_step_later(struct operator_host *host);
 /* in operator_stream.c: */
 enum err uplink_open(struct operator_host *host, const struct operator_options *options,
                      struct note *note);
-/* Closes the stream, and calls done() in a later turn, when the stream is closed. */
+/* Calls done() in a later turn, when the stream is closed. */
 void uplink_close(struct operator_host *host, void (*done)(void *owner));
 void uplink_free(struct operator_host *host);
 void operator_demand_changed(struct operator_host *host);
-/* Queues the frame in host->frame. Returns false if the frame was dropped, counted and logged. */
+/* Queues the frame in host->frame. False: the frame was dropped, counted and logged. */
 bool operator_answer(struct operator_host *host, enum err written);
 /* in operator_reclaim.c: */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);
-/* Stores a reclaim order. Returns ERR_INVALID with a note if the order has no id. */
+/* ERR_INVALID with a note: the order has no id. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note);
-/* Returns errors of metrics_add_fields(). If `metrics` is NULL, *ret_rows stays NULL. */
+/* Errors of metrics_add_fields(). `metrics` NULL: *ret_rows is NULL. */
 enum err operator_metrics_open(struct metrics *metrics, struct metric_fields **ret_rows,
                                struct note *note);
 /* in operator_blob.c: */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reclaim orders of the shard: saves each order, then passes it to the source, then acknowledges
- * and reports it. Runs on the loop's thread, except that another thread writes the file. */
+ * it. Runs on the loop's thread; another thread writes the file. */
 #include <stdio.h>
 
 #include "operator/operator_internal.h"
@@ -70,7 +70,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
-    reclaims_reporting(host->reclaims, true); /* assumed to be true until a shard refuses reports */
+    reclaims_reporting(host->reclaims, true); /* assumed until a shard refuses a report */
     err = side_file_open(&options, &host->keeper, note);
     return err ? err : reclaims_load(host, note);
 }
@@ -98,7 +98,7 @@ static void reclaim_begin(struct operator_host *host, const struct reclaim *r, w
     host->source->ops->reclaim(host->source, &order);
 }
 
-/* Sends a drain report, which is due again soon if the queue of answers has no room. */
+/* If the answer queue is full, the report is sent again soon. */
 static void reclaim_report(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
     bool gave_up = r->phase == RECLAIM_GAVE_UP;
@@ -147,8 +147,8 @@ void operator_reclaims_step(struct operator_host *host)
 
 /* -- messages from the shard and from the source -- */
 
-/* Stores a reclaim order, which names one machine on the wire. Several machines are treated as
- * several orders, the first with the instruction's id. An order without machines is ignored. */
+/* An order with several machines becomes one order per machine; the first has the instruction's
+ * id. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note)
@@ -194,7 +194,7 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     else
         LOG_INFO(&host->log, "reclaim finished", log_str("machine", r->machine));
     nodes_reclaim(host->nodes, r->machine, phase);
-    /* Acknowledges a reclaim that began and ended before its start was acknowledged. */
+    /* The reclaim may end before its start was acknowledged. */
     if ((r->phase == RECLAIM_STARTED || !why.len) && !r->acknowledged && host->connected)
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
     reclaims_ended(host->reclaims, instruction_id, !why.len);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stream to the shard: connects, reconnects, reads frames from the shard, and decides when to
- * send a roll-up.
+/* The stream to the shard: connects, reconnects, reads frames, and decides when to send a roll-up.
  *
- * Two kinds of frames wait when the shard reads slowly. Answers wait in order, at most
- * UPLINK_ANSWERS_MAX. More answers are dropped, because the shard's own timeout handles this. One
- * roll-up waits, and is written only when there is room, so that it has the current demand.
+ * When the shard reads slowly, up to UPLINK_ANSWERS_MAX answers wait. Further answers are dropped,
+ * and the shard asks again after its timeout. A roll-up is written only when there is room, so that
+ * it has the current demand.
  *
- * A stream that ended is opened again after 0.5 to 30 s, with jitter. The pause is reset only after
- * a stream that lasted LASTED_MS. Therefore two operators of one cluster, which replace each
- * other's streams, slow down instead of reconnecting in a loop. */
+ * The pause before a reconnect is reset only after a stream of LASTED_MS. Otherwise two operators
+ * of one cluster would replace each other's streams in a fast loop. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +21,7 @@ enum {
     PAUSE_FIRST_MS = 500,
     PAUSE_MAX_MS = 30 * 1000,
     LASTED_MS = 30 * 1000,
-    /* ping after this silence, because a crashed host of a shard sends nothing */
+    /* a shard's host that crashed sends nothing */
     PING_AFTER_MS = 20 * 1000,
     PING_TIMEOUT_MS = 20 * 1000,
 };
@@ -74,8 +72,8 @@ static void stream_want_rollup(struct operator_host *host)
     loop_defer(host->io->loop, &host->uplink.pump);
 }
 
-/* Schedules a roll-up. Changes are sent together, and only after the previous roll-up was answered,
- * so that a slow shard is not overloaded. Without an answer, the changes wait for the interval. */
+/* Schedules a roll-up. While one roll-up is unanswered, none is sent early, so that a slow shard is
+ * not overloaded. */
 void operator_demand_changed(struct operator_host *host)
 {
     if (!host->open || !demand_whole(host->demand) || host->awaiting) return;
@@ -91,7 +89,7 @@ static void on_interval(struct timer *timer)
 {
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, due);
 
-    /* After a whole interval, all unanswered roll-ups except the newest count as refused. */
+    /* Not awaiting: the roll-ups still listed were replaced or refused. */
     if (host->awaiting)
         host->counts.rollups_unanswered++;
     else
@@ -124,7 +122,7 @@ static void stream_pump(struct operator_host *host)
 
     if (!u->call || host->closing) return;
     while (u->answer_count > 0) {
-        /* After ERR_FULL, on_writable retries. Any other error ends the stream and calls on_end. */
+        /* ERR_FULL: on_writable retries. Other errors end the stream and call on_end. */
         if (rpc_call_send(u->call, u->answers[u->answer_first])) return;
         stream_drop_answer(u);
     }
@@ -292,7 +290,6 @@ static void on_end(void *owner, struct rpc_client_call *, const struct rpc_outco
     stream_closed(host, outcome->status, outcome->text);
 }
 
-/* Begins the session, after the Hello was sent. */
 static void stream_opened(struct operator_host *host)
 {
     host->counts.sessions++;
@@ -318,7 +315,7 @@ static void stream_open(struct operator_host *host)
     if (host->closing || u->call || timer_running(&u->pause) || !rpc_channel_ready(u->channel))
         return;
     err = rpc_call_start(u->channel, &options, &events, host, &u->call);
-    if (err) { /* connecting failed for lack of memory or timers; retry later */
+    if (err) {
         timer_start_in(&u->pause, PAUSE_MAX_MS);
         return;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One job at a time checks and reads the file, or publishes a content. The job owns one buffer. The
- * loop owns another, for the content that was reported last or that waits to be written. */
+/* One job at a time checks and reads the file, or writes a content. The job and the loop own one
+ * buffer each. */
 #include "operator/side_file.h"
 
 #include <stdio.h>
@@ -14,24 +14,24 @@ struct side_file {
     char path[FS_PATH_CAP];
     struct loop_worker *worker;
     struct timer timer;
-    /* The job owns the fields below while the job runs. */
+    /* While the job runs, it owns the fields below. */
     struct job job;
     struct buf content;
-    struct fs_info seen; /* a file we read: its fs_info at the last read */
+    struct fs_info seen; /* the file's state at the last read */
     bool changed;
     uint64_t unique;
     enum err err;
     /* owned by the loop */
-    struct buf other; /* a file we read: content reported last; a file we write: content to write */
+    struct buf other; /* watched: last reported content; written: waiting content */
     bool has_other;
     uint64_t mark, other_mark;
     bool runs, closing;
-    enum err trouble; /* error code that was reported last */
+    enum err trouble; /* last reported error */
 };
 
 /* -- on the worker's thread -- */
 
-/* Reads a changed file. An error leaves `seen` as it was, so that the next check retries. */
+/* After an error `seen` does not change, so that the next check retries. */
 static void side_file_look(struct job *job)
 {
     struct side_file *f = CONTAINER_OF(job, struct side_file, job);
@@ -44,7 +44,7 @@ static void side_file_look(struct job *job)
     buf_clear(&f->content);
     f->err = fs_read_whole(fs, f->path, f->options.bytes_max, &f->content);
     if (!f->err) f->err = fs_stat(fs, f->path, &after);
-    /* The file changed during the read, so the next check reads it again. */
+    /* The file changed during the read; the next check reads it again. */
     if (f->err || !fs_same(&before, &after)) return;
     f->seen = after;
     f->changed = true;
@@ -66,7 +66,7 @@ static void side_file_report(struct side_file *f)
 
     if (f->err == f->trouble) return;
     f->trouble = f->err;
-    f->seen = (struct fs_info){0}; /* a file that reappears is read again, even if unchanged */
+    f->seen = (struct fs_info){0}; /* a file that reappears is read even if unchanged */
     snprintf(why, sizeof why, "%s: %s", f->path, err_text(f->err));
     f->options.on_trouble(f->options.owner, f->err, why);
 }
@@ -96,7 +96,7 @@ static void side_file_swap(struct side_file *f)
     f->other = content;
 }
 
-/* Starts the next write unless one runs or the last failure is less than SIDE_FILE_EVERY_MS ago. */
+/* Starts a write. No effect while a write runs or during the pause after a failure. */
 static void side_file_begin(struct side_file *f)
 {
     if (!f->has_other || f->runs || timer_running(&f->timer)) return;
@@ -106,7 +106,7 @@ static void side_file_begin(struct side_file *f)
     f->mark = f->other_mark;
     f->unique = entropy_u64(f->options.io->entropy);
     f->runs = !worker_submit(f->worker, &f->job);
-    assert(f->runs); /* the worker's queue has room, because one job runs at a time */
+    assert(f->runs); /* the worker's queue has room for one job */
 }
 
 static void on_published(struct job *job, enum err err)
@@ -117,7 +117,7 @@ static void on_published(struct job *job, enum err err)
     if (err || f->closing) return;
     if (f->err) {
         side_file_report(f);
-        if (!f->has_other) { /* without a newer content, the failed content is written again */
+        if (!f->has_other) { /* no newer content came: write the failed content again */
             side_file_swap(f);
             f->other_mark = f->mark;
             f->has_other = true;
@@ -210,7 +210,7 @@ void side_file_close(struct side_file *f)
     f->closing = true;
     timer_deinit(&f->timer);
     worker_close(f->worker);
-    /* Best effort; after a failure the next start writes the file again. */
+    /* Best effort: after a failure the next start writes the file again. */
     if (f->has_other && !f->options.on_content)
         (void)fs_publish(f->options.io->fs, f->path, buf_peek(&f->other), f->options.mode,
                          entropy_u64(f->options.io->entropy));

@@ -95,7 +95,6 @@ static enum err add_placeholder(struct template *t, struct str text, size_t line
                      (int)min_size(text.len, 60), text.at);
 }
 
-/* Returns the index of `two` in `text`, or the length of `text`. */
 static size_t find_two(struct str text, const char *two)
 {
     const char *at = text.len ? memmem(text.at, text.len, two, 2) : NULL;
@@ -108,7 +107,6 @@ static bool is_quote(struct str text, size_t at)
     return at < text.len && str_has(STR("'\"`"), text.at[at]);
 }
 
-/* Returns whether the end of `line` is inside quotes. */
 static bool is_quoted(struct str line)
 {
     char open = '\0';
@@ -123,8 +121,7 @@ static bool is_quoted(struct str line)
     return open != '\0';
 }
 
-/* Refuses {{json}} inside quotes. This is a harmless mistake, because a shell gives the value no
- * meaning in any quotes. template_shell_check() decides where {{shell}} is allowed. */
+/* Refuses {{json}} inside quotes: the value would have two pairs of quotes. */
 static enum err check_quotes(struct str before, struct str word, struct str after,
                              struct note *note)
 {
@@ -204,7 +201,7 @@ void template_close(struct template *t)
 
 /* -- rendering a template -- */
 
-/* Returns whether no character has a special meaning in shells, YAML, JSON and TOML. */
+/* True if no character has a special meaning in shells, YAML, JSON and TOML. */
 static bool is_plain(struct str value)
 {
     if (value.len == 0) return true;
@@ -215,7 +212,7 @@ static bool is_plain(struct str value)
 
 static bool has_control(struct str value)
 {
-    /* YAML refuses U+2028, U+2029, U+FFFE, U+FFFF, U+0080..U+009F or takes them as newlines. */
+    /* YAML forbids U+2028, U+2029, U+FFFE, U+FFFF and U+0080..U+009F, or takes them as newlines. */
     static const char *const sequences[] = {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbf\xbe",
                                             "\xef\xbf\xbf"};
 
@@ -238,10 +235,9 @@ static enum err write_shell_word(struct str value, struct buf *out)
     return err ? err : buf_append_byte(out, '\'');
 }
 
-/* Writes letters, digits and _ . / : @ - unchanged, because no shell gives them a meaning inside a
- * word, quoted or not. Other characters become \uXXXX. Unquoted or in double quotes a shell may
- * drop the backslash, but never executes the text. Characters above U+FFFF stay unchanged, because
- * YAML has no surrogate pairs and no shell gives their bytes a meaning. */
+/* Writes characters without a meaning in shells unchanged, and others as \uXXXX. A shell may drop
+ * the backslash, but never executes the text. Characters above U+FFFF stay, because YAML has no
+ * surrogate pairs. */
 static enum err write_json_string(struct str value, struct buf *out)
 {
     enum err err = buf_append_byte(out, '"');
@@ -283,7 +279,6 @@ static enum err write_value(const struct template_part *part, struct str value, 
     return buf_append(out, value);
 }
 
-/* Checks a value for CONTEXT_PLAIN, or one value of a list that is later quoted as a whole. */
 static enum err plain_check(const struct template_part *part, struct str value, struct note *note)
 {
     char room[TEMPLATE_NAME_CAP];

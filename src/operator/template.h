@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Renders the bootstrap user-data of a new machine from a template that the user wrote.
+/* Renders the bootstrap data of a new machine from a template that the user wrote. No I/O.
  *
  *   {{cluster_id}}            the cluster's id
  *   {{request_id}}            16 hex digits, new for every machine
@@ -8,16 +8,14 @@
  *   {{requirement KEY|TEXT}}  the values of KEY, or TEXT if the request has none
  *   {{open}} {{close}}        the two braces themselves
  *
- * A context word before a placeholder escapes its value: {{shell requirement KEY}} becomes one word
- * in single quotes, {{json ...}} and {{yaml ...}} become one quoted string. JSON, including
- * {{requirements}}, contains nothing that a shell would execute. {{shell ...}} is refused when the
- * template is read, unless a shell certainly reads a word there (template_shell.h). Without a
- * context a value is inserted only if it consists of letters, digits and inner . _ - / (a comma
- * between values). Other values are refused, because the script runs as root and a value comes from
- * a cluster's request.
+ * All other text is copied. An unknown placeholder is refused when the template is read. A word
+ * before the placeholder selects how its value is written, because values come from cluster users
+ * and the script runs as root:
  *
- * All other text is copied byte for byte. An unknown placeholder is refused when the template is
- * read. No I/O. */
+ *   none          only letters, digits and inner . _ - / are allowed
+ *   shell         one word in single quotes; refused where a shell may read no word
+ *                 (template_shell.h)
+ *   json, yaml    one quoted string without text that a shell would execute */
 #ifndef OPERATOR_TEMPLATE_H
 #define OPERATOR_TEMPLATE_H
 #include "base/buf.h"
@@ -30,8 +28,10 @@ struct template;
 /* Copies and parses a template. Returns ERR_PARSE ("line 3: ..."), ERR_TOO_LARGE or ERR_NOMEM. */
 enum err template_open(struct str text, struct template **ret_template, struct note *note);
 void template_close(struct template *template); /* NULL is allowed */
-/* Appends the rendered template to `out`. ERR_NOT_FOUND: the request lacks a requirement.
- * ERR_INVALID: a value is not allowed in its context (both with a note). ERR_FULL, ERR_NOMEM. */
+/* Appends the rendered template to `out`.
+ *   ERR_NOT_FOUND        the request lacks a requirement; with a note
+ *   ERR_INVALID          a value is not allowed in its context; with a note
+ *   ERR_FULL, ERR_NOMEM */
 enum err template_render(const struct template *template, struct str cluster,
                          const struct blob_request *request, struct buf *out, struct note *note);
 #endif

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a template as a shell would, but knows only words, quotes, comments and parameters. Any
- * other syntax makes the state unclear, and {{shell}} is refused from there on. No I/O. */
+/* Reads a template as a shell would, but knows only words, quotes, comments and parameters. After
+ * other syntax the state is unclear, and {{shell}} is refused. No I/O. */
 #include "operator/template_shell.h"
 
 #include <stdio.h>
 
 enum {
-    VALUE = '\1',   /* marks the end of a text, before a placeholder */
-    HERES_MAX = 64, /* here-documents per template whose end words are stored */
+    VALUE = '\1',   /* marks a placeholder after a text */
+    HERES_MAX = 64, /* here-documents whose end words are stored */
     HERE_WORD_MAX = 64,
 };
 
 struct scan {
-    char quote;        /* the character that opened the quote, # in a comment, or 0 */
-    size_t quote_line; /* line where the quote opens */
+    char quote; /* character of the open quote; #: in a comment; 0: none */
+    size_t quote_line;
     size_t line;
     char before;         /* the previous byte */
-    bool in_word;        /* inside an unquoted word, where # does not begin a comment */
-    bool after_value;    /* after a value, which may be empty; then # begins a comment */
-    const char *unclear; /* why the state is unclear; NULL if all syntax so far is known */
+    bool in_word;        /* inside a word, where # does not begin a comment */
+    bool after_value;    /* a value may be empty, so a following # may begin a comment */
+    const char *unclear; /* NULL: the state is clear */
     size_t unclear_line;
 };
-struct here { /* the word that ends a here-document */
+struct here {
     size_t line, len;
-    bool known; /* false: any line may be the end of the here-document */
+    bool known; /* false: any line may end the here-document */
     char word[HERE_WORD_MAX];
 };
 struct heres {
     size_t count;
-    bool open_less; /* the previous text ends with the character < */
+    bool open_less; /* the previous text ends with < */
     struct here all[HERES_MAX];
 };
 
@@ -44,13 +44,12 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Returns true for bytes that end an unquoted word. */
 static bool ends_word(char c)
 {
     return is_blank(c) || c == '\n' || str_has(STR(";&|<>()"), c);
 }
 
-/* Returns the length of "${NAME}" at the start of `rest`, or 0 for other parameters. */
+/* The length of "${NAME}" at the start of `rest`; 0 for other parameters. */
 static size_t parameter_len(struct str rest)
 {
     size_t len = 2;
@@ -71,7 +70,7 @@ static size_t scan_dollar(struct scan *s, struct str rest, char next)
     return len ? len : 1;
 }
 
-/* Reads a backslash. An escaped newline in a word is unclear, because a shell joins both lines. */
+/* A shell joins lines at an escaped newline, so the state is unclear inside a word. */
 static size_t scan_backslash(struct scan *s, char next)
 {
     if (next == VALUE || next == '\0') doubt(s, "a backslash right before a placeholder");
@@ -89,7 +88,7 @@ static void open_quote(struct scan *s, char quote)
     s->in_word = quote != '#';
 }
 
-/* Reads the start of `rest`, which is outside of quotes. Returns the number of bytes read. */
+/* Reads the start of `rest` outside of quotes. Returns the number of bytes read. */
 static size_t scan_command(struct scan *s, struct str rest, char next)
 {
     char c = rest.at[0];
@@ -138,7 +137,7 @@ static void scan_text(struct scan *s, struct str text, bool last)
     }
 }
 
-/* Checks the template author's own text after |. */
+/* Checks the template author's default text, which follows |. */
 static bool is_plain_text(struct str text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -158,7 +157,6 @@ static void scan_value(struct scan *s, const struct template_part *part)
 
 /* -- here-documents -- */
 
-/* Reads the end word after << and removes its quotes. */
 static void read_here(struct str rest, struct here *here)
 {
     char quote = '\0';
@@ -173,7 +171,7 @@ static void read_here(struct str rest, struct here *here)
         else
             here->word[here->len++] = c;
     }
-    here->known = here->len > 0 && at < rest.len; /* otherwise the word may contain a value */
+    here->known = here->len > 0 && at < rest.len; /* else a value may be part of the word */
 }
 
 static void add_here(struct heres *heres, struct str rest, size_t line)
@@ -182,7 +180,7 @@ static void add_here(struct heres *heres, struct str rest, size_t line)
 
     *here = (struct here){.line = line};
     if (heres->count < HERES_MAX) heres->count++;
-    /* the last entry is used for all further here-documents */
+    /* further here-documents share the last entry */
     if (heres->count < HERES_MAX) read_here(rest, here);
 }
 
@@ -204,7 +202,7 @@ static void find_heres(struct heres *heres, const struct template_part *part)
     heres->open_less = text.len > 0 && text.at[text.len - 1] == '<';
 }
 
-/* Returns a here-document that `line` plus a plain value could end, or NULL. */
+/* Returns a here-document that `line` and a plain value could end, or NULL. */
 static const struct here *ended_here(const struct heres *heres, struct str line)
 {
     while (line.len > 0 && line.at[0] == '\t') line = str_tail(line, 1);
@@ -215,8 +213,7 @@ static const struct here *ended_here(const struct heres *heres, struct str line)
     return NULL;
 }
 
-/* Returns the line of part `at`, up to its first placeholder. A placeholder's value may complete
- * the end word of a here-document, and a backslash may continue the line of an end word. */
+/* The line's text up to its first placeholder. */
 static struct str line_start(const struct template_part *parts, size_t at)
 {
     for (size_t i = at; i-- > 0;) {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that values cannot become shell code in a rendered template.
+/* Checks that values cannot become shell code in a rendered template. Pure.
  *
- * Requirement values are chosen by users who request machines, not by the template's author, and
- * the rendered script runs as root on a new node. A value in single quotes is one word only where
- * sh and bash read a word. The check understands plain words, quotes, comments and parameters.
- * After other syntax (a substitution, a here-document, arithmetic) it refuses every {{shell}}
- * value. A template can assign the value to a variable before such syntax. Pure. */
+ * Users who request machines choose the values, and the script runs as root. A value in single
+ * quotes is one word only where sh and bash read a word. The check understands words, quotes,
+ * comments and parameters. After other syntax, for example a substitution, it refuses {{shell}}. */
 #ifndef OPERATOR_TEMPLATE_SHELL_H
 #define OPERATOR_TEMPLATE_SHELL_H
 #include "base/err.h"
@@ -14,7 +12,7 @@
 #include "model/requirement.h"
 
 enum context {
-    CONTEXT_PLAIN, /* inserted unchanged; only label characters are accepted */
+    CONTEXT_PLAIN, /* unchanged; only label characters are accepted */
     CONTEXT_SHELL, /* one single-quoted word */
     CONTEXT_JSON,  /* one quoted string, valid in JSON and in YAML */
 };
@@ -34,13 +32,13 @@ struct template_part {
     bool has_otherwise;
 };
 enum { TEMPLATE_NAME_CAP = sizeof "requirement " + LABEL_KEY_MAX };
-/* Returns the placeholder as the template spells it: "cluster_id", "requirement KEY". */
+/* As the template spells it: "cluster_id", "requirement KEY". */
 const char *template_part_name(const struct template_part *part, char name[TEMPLATE_NAME_CAP]);
 static inline bool is_alphanumeric(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-/* Checks a template. Returns ERR_PARSE with a note if a {{shell}} value may not be one word, or if
- * a plain value may end a here-document. */
+/* ERR_PARSE with a note: a {{shell}} value may not be one word, or a plain value may end a
+ * here-document. */
 enum err template_shell_check(const struct template_part *parts, size_t count, struct note *note);
 #endif

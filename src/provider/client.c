@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections, calls, and the queue of waiting calls. A call is sent when a connection has room for
- * it. A sent call ends once, with its answer or with its connection. Runs on the loop's thread. */
+/* Connections, calls, and the queue of waiting calls. A sent call ends once, with its answer or
+ * with its connection. Runs on the loop's thread. */
 #include "provider/client.h"
 
 #include <stdlib.h>
@@ -15,38 +15,37 @@ enum {
     TIMEOUT_MS = 30 * 1000,
     WAIT_MAX_MS = 30 * 1000,
     LIST_TIMEOUT_MS = 120 * 1000,
-    /* Requests are kept until their answers arrive, because a request may be sent again. All
-     * requests up to KEPT_MAX bytes are kept, and larger ones while their total is below kept_max.
-     * Bootstrap blobs of many calls are not kept, because the shard can derive them again. */
+    /* A request may be sent again, so it is kept until its answer arrives. Larger requests are kept
+     * only while their total is below kept_max. */
     KEPT_MAX = 2048,
     KEPT_LARGE_MAX = 16 << 20,
     REQUEST_MAX = 64 << 20,
-    LANE_BYTES_MAX = 32 << 20, /* half of the bytes that a connection buffers for a slow reader */
+    LANE_BYTES_MAX = 32 << 20, /* half of what a connection buffers for a slow reader */
     ACK_MAX = 4 << 20,
 };
 
 struct call {
     struct list link; /* in provider.waiting, or in no list */
     struct provider *provider;
-    struct call_lane *lane; /* set while the call runs */
+    struct call_lane *lane; /* NULL while the call waits */
     enum provider_verb verb;
     uint64_t timeout_ms;
     uint32_t attempts;
-    bool stamped;       /* the caller chose the fencing token */
-    bool refused;       /* the provider refused the call once, but named no newer epoch */
-    mono_time asked;    /* time when the caller started the call */
-    mono_time sent;     /* time when the call was last sent */
-    struct buf request; /* encoded request without sequence number; empty when not needed */
+    bool stamped; /* the caller chose the fencing token */
+    bool refused; /* refused once, perhaps by a false fence */
+    mono_time asked;
+    mono_time sent;
+    struct buf request; /* without sequence number; empty if not kept */
     size_t bytes;       /* bytes of the request; the connection may still hold a copy */
-    size_t kept;        /* bytes of this running call that provider.kept includes */
+    size_t kept;        /* part of provider.kept that this call uses */
     provider_done_fn *done;
     void *context;
 };
 
-/* Field numbers of the token in each request: proto/bigfleet/v1alpha1/provider.proto. */
+/* Field numbers of the token: proto/bigfleet/v1alpha1/provider.proto. */
 static const struct verb {
     const char *path;
-    uint32_t shard_id, epoch, sequence; /* protobuf field numbers; 0: the request has no token */
+    uint32_t shard_id, epoch, sequence; /* 0: the request has no token */
 } verbs[] = {
     [PROVIDER_CREATE] = {"/bigfleet.v1alpha1.CapacityProvider/Create", 3, 4, 5},
     [PROVIDER_CONFIGURE] = {"/bigfleet.v1alpha1.CapacityProvider/Configure", 4, 5, 6},
@@ -82,7 +81,7 @@ enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates
                                                                            : PROVIDER_REFUSED;
 }
 
-/* Parses the text of a refusal, because wire.md 3.2 defines no structured detail for a fence. */
+/* The epoch is only in the text: wire.md 3.2 defines no structured detail for a fence. */
 bool provider_fence_epoch(struct str text, int64_t *ret_epoch)
 {
     static const char phrase[] = "is not newer than (";
@@ -181,7 +180,7 @@ static void call_end(struct call *call, const struct provider_answer *answer)
 {
     struct provider_answer ended = *answer;
 
-    /* An earlier attempt was refused, but a copy of that attempt may have been applied. */
+    /* A copy of the refused attempt may have been applied. */
     if (call->refused && ended.end != PROVIDER_DONE && ended.end != PROVIDER_FENCED)
         ended.end = PROVIDER_UNKNOWN;
     call->done(call->context, &ended);
@@ -201,9 +200,7 @@ static void call_again(struct call *call)
     timer_start_in(&call->provider->turn, 0);
 }
 
-/* True if the fence may be false. A fence that names no epoch above ours does not prove that a
- * newer process exists: a proxy that sends a call twice gets the second copy refused. The answer to
- * a new sequence number decides. */
+/* True if the fence may be false: a proxy that sends a call twice gets the second copy refused. */
 static bool is_doubtful(const struct call *call, const struct provider_answer *answer)
 {
     int64_t epoch;
@@ -244,7 +241,7 @@ static void on_answer(void *owner, const struct rpc_client_call *,
             call_again(call);
             return;
         }
-        /* the request was not kept and cannot be sent again; the caller must use Get */
+        /* the request was not kept; the caller must use Get */
         answer.end = PROVIDER_UNKNOWN;
     }
     call_end(call, &answer);
@@ -258,7 +255,7 @@ static enum err call_send(struct call *call, struct call_lane *lane)
         .idempotent = call->verb == PROVIDER_GET,
         .untraced = true,
         .response_max = ACK_MAX,
-        /* 1, because a new attempt needs a new sequence number */
+        /* a new attempt needs a new sequence number */
         .attempts_max = call->verb == PROVIDER_GET ? PROVIDER_ATTEMPTS_MAX : 1,
     };
     size_t unstamped = call->request.len;
@@ -292,8 +289,8 @@ static enum err call_send(struct call *call, struct call_lane *lane)
 
 /* --- the waiting queue --- */
 
-/* Returns the lane (connection) for the next call: the lane of the last call first, so that few
- * lanes are used. Returns NULL if no lane is free; on_change is called later. */
+/* The connection (lane) for the next call: the last call's if possible, so that few are used. NULL:
+ * none is free, and on_change is called later. */
 static struct call_lane *choose(struct provider *p)
 {
     uint32_t ready = 0;
@@ -314,8 +311,7 @@ static struct call_lane *choose(struct provider *p)
     return NULL;
 }
 
-/* Returns why a waiting call must end unsent, or NULL if it continues to wait. A call may also wait
- * too long because the peer accepts no streams or because other calls are long. */
+/* The reason why a waiting call must end unsent; NULL: it continues to wait. */
 static const char *call_given_up(const struct call *call)
 {
     const struct provider *p = call->provider;
@@ -349,7 +345,7 @@ static void pump(struct provider *p)
     while (!p->closing && !list_empty(&p->waiting) && (lane = choose(p)) != NULL) {
         struct call *call = CONTAINER_OF(p->waiting.next, struct call, link);
         enum err err = call_send(call, lane);
-        if (err == ERR_FULL) break; /* no timer is free now; a call that ends frees one */
+        if (err == ERR_FULL) break; /* no timer is free; a call that ends frees one */
         call_stops_waiting(call);
         if (err) call_end_unsent(call, "out of memory");
     }
@@ -413,7 +409,7 @@ enum err provider_call(struct provider *p, const struct provider_request *reques
     call->bytes = call->request.len;
     list_append(&p->waiting, &call->link);
     call_waits(call);
-    timer_start_in(&p->turn, 0); /* not called here, because pump() may end calls */
+    timer_start_in(&p->turn, 0); /* a timer, because pump() may end calls */
     return ERR_OK;
 }
 
@@ -503,7 +499,7 @@ enum err provider_open(const struct provider_options *options, struct provider *
         return err;
     }
     err = lane_open(p, note);
-    if (err) { /* the loop frees `p` when the open channel is closed */
+    if (err) { /* the loop frees `p` when the channel is closed */
         p->closing = true;
         rpc_channel_close(p->bulk, on_channel_closed, p);
         return err;

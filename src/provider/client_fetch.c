@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* List: one long message, delivered in chunks.
- *
- * A fetch is freed when on_end was called and every chunk was returned. Chunks are reused, so a
- * List of any size needs only the memory of the chunks that the caller holds at once. */
+/* List: one long message, delivered in chunks. A fetch is freed when on_end was called and every
+ * chunk was returned. Chunks are reused. */
 #include <stdlib.h>
 
 #include "provider/client_internal.h"
@@ -11,7 +9,7 @@
 enum {
     CHUNK_BYTES = 256 << 10,
     CHUNKS_MAX = 8,
-    CHUNK_SLACK = 4 << 20, /* bytes that may arrive during a pause and make a chunk larger */
+    CHUNK_SLACK = 4 << 20, /* bytes that may still arrive during a pause */
     FILTER_MAX = 1 << 20,
     FILTER_STATES = 1,
     FILTER_MAX_RESULTS = 4,
@@ -27,12 +25,12 @@ struct chunk {
 };
 struct provider_fetch {
     struct provider *provider;
-    struct rpc_client_call *call; /* NULL after the call has ended */
-    mono_time sent, alive;        /* alive: time when the last data arrived */
+    struct rpc_client_call *call;
+    mono_time sent, alive; /* alive: time of the last data */
     struct provider_fetch_events events;
     void *context;
     size_t chunk_bytes;
-    uint32_t chunks_max, out; /* out: number of chunks that the caller holds */
+    uint32_t chunks_max, out; /* out: chunks that the caller holds */
     uint32_t messages;
     bool short_of_memory, two_messages;
     bool over; /* on_end was called, or the fetch did not begin */
@@ -128,7 +126,7 @@ void provider_chunk_done(struct provider_chunk *own)
     assert(f->out > 0);
     f->out--;
     chunk_free(chunk);
-    if (f->call) rpc_call_resume(f->call); /* no effect if the call is not paused */
+    if (f->call) rpc_call_resume(f->call);
     free_if_done(f);
 }
 
@@ -175,7 +173,7 @@ static enum err ask(struct provider *p, struct provider_fetch *f,
         err = rpc_call_send(f->call, buf_peek(&filter));
         if (err) {
             f->short_of_memory = true;
-            rpc_call_cancel(f->call); /* calls on_end as if the provider had sent no response */
+            rpc_call_cancel(f->call); /* the fetch ends as if the provider had sent no response */
             err = ERR_OK;
         } else {
             rpc_call_end(f->call);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a MachineList as it arrives: wire/message.h splits it into machines, machine_wire.h reads
- * each machine. Tombstones are read at the end, from the fields that are not machines. Runs on the
- * thread that merges machines. */
+ * each machine. Tombstones are read at the end. Runs on the thread that merges machines. */
 #include "provider/list.h"
 
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 #include "wire/message.h"
 #include "wire/pb/bigfleet_v1alpha1_provider.pb-c.h"
 
-/* A decoded tombstone is a pointer and a copy of its text: at most a few times its encoded size. */
+/* Limit of decoded tombstones, as a multiple of their encoded size. */
 enum { REST_GROWTH = 8, REST_FLOOR = 64 << 10 };
 
 struct provider_list {

@@ -37,13 +37,13 @@ enum {
     ENTRY_VALUE = 2,
 };
 enum {
-    SHAPES = 512,          /* number of cached shapes; a newer shape replaces an older one */
-    SHAPE_BYTES_MAX = 256, /* bytes; a longer encoded shape is parsed each time */
+    SHAPES = 512,          /* the cache has room for this many */
+    SHAPE_BYTES_MAX = 256, /* longer shapes are not cached */
     SORT_BY_HAND_MAX = 32,
 };
 
-struct shape {    /* resource amounts as encoded, with their parsed values */
-    uint32_t len; /* 0 means that this entry is unused */
+struct shape { /* encoded resource amounts and their parsed values */
+    uint32_t len;
     char bytes[SHAPE_BYTES_MAX];
     struct resources resources;
 };
@@ -105,7 +105,7 @@ static enum err take_enum(const struct field *field, const char *name, uint32_t 
     return ERR_OK;
 }
 
-/* Reads a sub-message. Refuses a second one, which no encoder writes and which needs a merge. */
+/* Refuses a second sub-message: no encoder writes it, and it would have to be merged. */
 static enum err take_message(const struct field *field, const char *name, struct str *into,
                              struct note *note)
 {
@@ -153,7 +153,7 @@ static int compare_keys(const void *a, const void *b)
     return str_compare(((const struct label *)a)->key, ((const struct label *)b)->key);
 }
 
-/* Sorts entries, which are usually few and nearly in order. */
+/* Entries are usually few and nearly sorted. */
 static void sort_entries(struct label *entries, size_t count)
 {
     if (count > SORT_BY_HAND_MAX) {
@@ -169,8 +169,7 @@ static void sort_entries(struct label *entries, size_t count)
     }
 }
 
-/* Checks shard_metadata, which any program may write: any UTF-8 is accepted, including NUL, but a
- * duplicate key is refused. */
+/* Any UTF-8 is accepted, including NUL, but no duplicate key. */
 static enum err check_metadata(const struct label *entries, size_t count, struct note *note)
 {
     for (size_t i = 0; i < count; i++) {
@@ -238,7 +237,7 @@ static enum err take_host(struct str bytes, struct machine *m, struct note *note
     return err;
 }
 
-/* Parts of a record that are read after all fields are known. */
+/* Parts of a record that are read last. */
 struct parts {
     struct str host, resources, allocatable;
     size_t label_count, metadata_count;

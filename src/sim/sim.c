@@ -140,7 +140,7 @@ bool sim_step(struct sim *sim)
     if (sim->events_run >= sim->options.events_max) return false;
     node = heap_pop_due(&sim->queue, UINT64_MAX - 1);
     if (!node) return false;
-    assert(node->due >= sim->now.ns); /* time never runs backwards */
+    assert(node->due >= sim->now.ns);
     sim->now.ns = node->due;
     sim->events_run++;
     struct sim_event *event = CONTAINER_OF(node, struct sim_event, node);

@@ -6,14 +6,14 @@
 enum { PPM = 1000000, PPM_MAX = 500000 };
 #define MONO_START_NS_MAX (3600ull * MS_PER_SECOND * NS_PER_MS)
 
-/* Converts `ns` of the world to ns on this host's clock. Split, so that no product overflows. */
+/* Converts ns of the world to ns on this host's clock. The product is split, so that it cannot
+ * overflow. */
 static uint64_t counted(const struct sim_clock *clock, uint64_t ns)
 {
     int64_t millions = (int64_t)(ns / PPM), rest = (int64_t)(ns % PPM);
     return (uint64_t)((int64_t)ns + millions * clock->ppm + rest * clock->ppm / PPM);
 }
 
-/* Time on the host's clock since the last change of rate, plus `ahead`. */
 static uint64_t since(const struct sim_host *host, uint64_t ahead)
 {
     return counted(&host->clock, host->sim->now.ns - host->clock.since.ns + ahead);
@@ -29,9 +29,8 @@ static int64_t wall_in(const struct sim_host *host, uint64_t ahead)
     return host->clock.wall_ns + (int64_t)since(host, ahead);
 }
 
-/* Returns the time of blocking calls in this turn, which has not passed in the world yet. The
- * loop's thread sees this time, and the host's next turn starts after it. A job does not see this
- * time, because a job runs on another thread. */
+/* Time that blocking calls of this turn took, and that has not passed in the world yet. A job does
+ * not see this time, because it runs on another thread. */
 static uint64_t ahead(const struct sim_host *host)
 {
     return host->in_job ? 0 : host->spent_ns;
@@ -58,7 +57,7 @@ void sim_clock_boot(struct sim_host *host)
         clock->base = (struct clock){clock_mono_read, clock_wall_read};
         clock->wall_ns = (int64_t)(SIM_WALL_START_NS + host->sim->now.ns);
     } else {
-        clock->wall_ns = wall_in(host, 0); /* the battery kept the wall clock running */
+        clock->wall_ns = wall_in(host, 0); /* a battery keeps the wall clock running */
     }
     clock->mono_ns = prng_below(&host->entropy.prng, MONO_START_NS_MAX);
     clock->since = host->sim->now;
@@ -83,7 +82,7 @@ sim_time sim_clock_when(const struct sim_host *host, mono_time due)
     if (due.ms >= UINT64_MAX / NS_PER_MS / 4) return SIM_NEVER;
     due_ns = due.ms * NS_PER_MS;
     if (due_ns <= mono_in(host, 0)) return host->sim->now;
-    wait = due_ns - clock->mono_ns; /* exact at rate 0; otherwise approximated in steps */
+    wait = due_ns - clock->mono_ns; /* exact at rate 0, otherwise approximated below */
     while (counted(clock, wait) < due_ns - clock->mono_ns) {
         step = due_ns - clock->mono_ns - counted(clock, wait);
         wait += step;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects a process to its disk. Calls of a dead process have no effect. Calls of a live process
- * are charged to their turn or job. A power cut may be planned for one of the calls. */
+/* Connects a process to its disk: charges calls to the turn or job, ignores calls of a dead
+ * process, and executes a planned power cut. */
 #include "sim/world.h"
 
 #define CALL_NS_DEFAULT     3000ull
@@ -8,7 +8,7 @@
 #define SYNC_NS_MIN_DEFAULT 50000ull
 #define SYNC_NS_MAX_DEFAULT 500000ull
 
-/* Returns false if the process is dead, so that the call has no effect. */
+/* False: the process is dead, and its call has no effect. */
 static bool disk_admits(void *context)
 {
     struct sim_host *host = context;

@@ -12,7 +12,7 @@ static const uint32_t MILLION = 1000000;
 
 static struct sim_fs *disk_of(struct fs *fs)
 {
-    return (struct sim_fs *)fs; /* `fs` is its first member */
+    return (struct sim_fs *)fs;
 }
 
 /* -- cost and failure of a call -- */
@@ -59,7 +59,6 @@ static bool is_admitted(const struct sim_fs *disk)
     return !disk->options.admits || disk->options.admits(disk->options.context);
 }
 
-/* Begins every call that has a path. */
 static enum err begin_path(struct sim_fs *disk, enum sim_fs_call call)
 {
     return is_admitted(disk) ? begin(disk, call, 0) : ERR_IO;
@@ -67,7 +66,6 @@ static enum err begin_path(struct sim_fs *disk, enum sim_fs_call call)
 
 /* -- files -- */
 
-/* Begins every call that has an open file. Returns ERR_CLOSED for an invalid handle. */
 static enum err file_node(struct fs *fs, struct fs_file *file, struct sim_node **ret_node)
 {
     if (!is_admitted(disk_of(fs))) return ERR_IO;
@@ -75,7 +73,6 @@ static enum err file_node(struct fs *fs, struct fs_file *file, struct sim_node *
     return *ret_node ? ERR_OK : ERR_CLOSED;
 }
 
-/* Finds the node of a path that must exist. */
 static enum err find_node(struct sim_fs *disk, const char *path, struct sim_node **ret_node)
 {
     struct sim_path place;
@@ -138,7 +135,7 @@ static enum err disk_open(struct fs *fs, const char *path, uint32_t flags, uint3
     list_init(&file->link);
     list_append(&disk->files, &file->link);
     disk->files_live++;
-    *ret_file = (struct fs_file *)file; /* `base` is its first member */
+    *ret_file = (struct fs_file *)file;
     return ERR_OK;
 }
 
@@ -260,7 +257,7 @@ static enum err disk_stat(struct fs *fs, const char *path, struct fs_info *ret_i
     return ERR_OK;
 }
 
-/* Checks a rename in the same order as a kernel. */
+/* In the order of a kernel's checks. */
 static enum err may_rename(const struct sim_path *from, const struct sim_path *to)
 {
     if (!from->entry) return from->node ? ERR_BUSY : ERR_NOT_FOUND; /* the root cannot be renamed */
@@ -377,7 +374,7 @@ static enum err disk_free_bytes(struct fs *fs, const char *path, uint64_t *ret_b
 
 /* -- locks -- */
 
-/* Writes the holder for information. The lock is valid even if a full disk refuses the text. */
+/* Writes who holds the lock, for people. The lock is valid without this text. */
 static void write_holder(struct sim_fs *disk, struct sim_node *file)
 {
     char text[FS_LOCK_TEXT_CAP];
@@ -509,7 +506,7 @@ void sim_fs_close(struct sim_fs *disk)
     sim_fs_reclaim(disk);
     names_sync_all(disk);
     node_unref(disk, disk->root);
-    assert(list_empty(&disk->nodes)); /* the tree, freed above, held all nodes */
+    assert(list_empty(&disk->nodes)); /* the tree held all nodes, and is freed */
     free(disk);
 }
 
@@ -569,8 +566,8 @@ void sim_fs_crash(struct sim_fs *disk)
     LIST_EACH(&disk->nodes, link) data_crash(disk, CONTAINER_OF(link, struct sim_node, link));
 }
 
-/* Draws the rate of a fault; half of the seeds get 0. The other rates vary by orders of magnitude,
- * because a fault that always occurs hides bugs that need a fault at one moment. */
+/* Half of the seeds get 0: a fault that always occurs hides bugs that need a fault at one
+ * moment. */
 static uint32_t draw_rate(struct prng *prng, uint32_t max)
 {
     if (prng_below(prng, 2)) return 0;

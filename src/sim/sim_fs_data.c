@@ -6,7 +6,7 @@
 
 #include "sim/sim_fs_int.h"
 
-enum { SHRINK_FROM = 64 * 1024 }; /* bytes; shrinking a smaller content is not worth a copy */
+enum { SHRINK_FROM = 64 * 1024 }; /* bytes; a smaller buffer keeps its memory */
 
 void data_init(struct sim_node *node)
 {
@@ -29,7 +29,7 @@ static enum err content_reserve(struct content *content, uint64_t size)
 
 static void content_resize(struct content *content, size_t size)
 {
-    assert(size <= content->cap); /* the room was reserved by the write */
+    assert(size <= content->cap); /* the write reserved the room */
     if (size > content->len) memset(content->at + content->len, 0, size - content->len);
     content->len = size;
 }
@@ -88,7 +88,7 @@ static void make_durable(struct sim_fs *disk, struct sim_node *node, struct pend
     sim_fs_data_forget(disk, node, write);
 }
 
-/* Writes back when much is pending, as a kernel does. Bounds memory if a file is rarely synced. */
+/* Writes back when much is pending, as a kernel does, which bounds memory. */
 static void write_back(struct sim_fs *disk, struct sim_node *node)
 {
     LIST_EACH_SAFE(&node->writes, link, following)
@@ -111,7 +111,6 @@ static void remember(struct sim_fs *disk, struct sim_node *node, struct pending_
     recharge(disk, node);
 }
 
-/* Returns how many of `len` bytes at `offset` fit on the disk. */
 static size_t room_for(struct sim_fs *disk, const struct sim_node *node, uint64_t offset,
                        size_t len)
 {
@@ -125,7 +124,7 @@ static size_t room_for(struct sim_fs *disk, const struct sim_node *node, uint64_
     return end > offset ? (size_t)min_u64(end - offset, len) : 0;
 }
 
-/* Allocates a write, and room for `end` bytes in both contents. Returns NULL without memory. */
+/* Allocates a write, and room for `end` bytes in both contents. NULL: no memory. */
 static struct pending_write *write_make(struct sim_node *node, uint64_t end, size_t len)
 {
     struct pending_write *write = malloc(sizeof *write + len);
@@ -165,7 +164,7 @@ enum err data_truncate(struct sim_fs *disk, struct sim_node *node, uint64_t size
 
 /* -- sync -- */
 
-/* Frees memory of a file that became much shorter. A failure is ignored. */
+/* Frees memory of a file that became much shorter. Without memory nothing changes. */
 static void content_shrink(struct content *content, size_t want)
 {
     if (content->cap < SHRINK_FROM || content->cap / 4 <= want) return;
@@ -211,17 +210,15 @@ static enum fate draw_fate(struct sim_fs *disk, const struct pending_write *writ
     if (draw < disk->options.write_lost_per_million) return LOST;
     draw -= disk->options.write_lost_per_million;
     if (draw >= disk->options.write_torn_per_million) return KEPT;
-    return write->truncation ? LOST : TORN; /* the new size cannot be torn */
+    return write->truncation ? LOST : TORN; /* a size cannot be torn */
 }
 
-/* Returns the end of the sector that contains `offset`. */
 static uint64_t sector_end(uint64_t offset)
 {
     return (offset / SIM_FS_SECTOR + 1) * SIM_FS_SECTOR;
 }
 
-/* Tears a write in one of three ways: a prefix up to any byte (a length written before its data), a
- * prefix of whole sectors, or any subset of its sectors. */
+/* Keeps a prefix of bytes, a prefix of sectors, or any subset of the sectors. */
 static void tear(struct sim_fs *disk, struct sim_node *node, const struct pending_write *write)
 {
     uint64_t way = prng_below(&disk->prng, 3);
@@ -243,8 +240,7 @@ static void tear(struct sim_fs *disk, struct sim_node *node, const struct pendin
     }
 }
 
-/* If names are lost in the journal's order, a lost truncation also loses the later writes beyond
- * its new size, because later entries of the same journal allocated their blocks. */
+/* In the journal's order, a lost truncation also loses later writes beyond its size. */
 void data_crash(struct sim_fs *disk, struct sim_node *node)
 {
     uint64_t limit = UINT64_MAX;

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals shared by the files of the simulated disk. Only src/sim/sim_fs*.c includes this header.
+/* Internals of the simulated disk, for src/sim/sim_fs*.c.
  *
  * A node is a file, a directory or a link (FS_OTHER). The content of a link is its target, a name
  * in the same directory. A file has two contents: reads see `live`; `durable` is what a power cut
- * preserves. `writes` contains the difference, oldest first.
+ * preserves. `writes` contains the difference, oldest first. The journal records how to undo each
+ * unsynced change of names. Invariants:
  *
- *   1. The buffers of both contents can hold the longer content and all of `writes`. Therefore
- *      neither a sync nor a power cut allocates memory.
- *   2. Without pending writes both contents are equal, unless a failed sync dropped a write
- *      (`diverged`).
- *
- * The directory tree has the current names only. The journal records how to undo each unsynced
- * change:
- *
+ *   1. The buffers of both contents can hold the longer content and all of `writes`, so neither a
+ *      sync nor a power cut allocates memory.
+ *   2. Without pending writes both contents are equal, unless `diverged`.
  *   3. Operations on the same name are undone newest first and made durable oldest first.
  *   4. An entry is either in its directory or held by one pending operation (`gone`, `replaced`),
  *      never both. Either way it owns one reference to its node. */
@@ -31,14 +27,14 @@ struct pending_write {
     uint64_t offset; /* for a truncation: the new size */
     size_t len;
     bool truncation;
-    bool dropped; /* a failed sync lost the write, which stays in `live` only */
+    bool dropped; /* a failed sync dropped the write: only `live` has it */
     char bytes[];
 };
 
 struct sim_node {
-    struct list link;    /* member of disk->nodes, which is ordered by age */
-    struct list entries; /* entries of a directory */
-    struct list writes;  /* pending writes of a file */
+    struct list link;
+    struct list entries;
+    struct list writes;
     struct content live, durable;
     uint64_t number, charged; /* the inode number, and the bytes counted in disk->used */
     int64_t modified_ns;
@@ -51,15 +47,15 @@ struct sim_entry {
     struct list link;
     struct sim_node *node;
     size_t name_len;
-    char name[]; /* with a closing NUL */
+    char name[];
 };
 
 /* A create has `made`, a remove has `gone`. A rename has both, and `replaced` for an old target. */
 struct name_op {
     struct list link;
-    struct sim_node *from, *to; /* directories, with a reference to each; NULL if not involved */
+    struct sim_node *from, *to; /* each with a reference; NULL: not involved */
     struct sim_entry *gone, *made, *replaced;
-    bool lost, wanted; /* set temporarily during a power cut and during a sync */
+    bool lost, wanted; /* marks during a power cut, and during a sync */
 };
 
 struct sim_file {
@@ -90,7 +86,7 @@ struct sim_fs {
 /* -- sim_fs_data.c: content -- */
 void data_init(struct sim_node *node);
 void data_deinit(struct sim_fs *disk, struct sim_node *node);
-/* Writes `bytes`. With ERR_NO_SPACE the part that fits is written, with ERR_NOMEM nothing. */
+/* ERR_NO_SPACE: the part that fits was written. ERR_NOMEM: nothing was written. */
 enum err data_write(struct sim_fs *disk, struct sim_node *node, uint64_t offset, struct str bytes);
 enum err data_truncate(struct sim_fs *disk, struct sim_node *node, uint64_t size);
 void data_sync(struct sim_fs *disk, struct sim_node *node);
@@ -106,20 +102,20 @@ void disk_settle(struct sim_fs *disk);
 /* -- sim_fs_names.c: the tree and its journal -- */
 struct sim_path {
     struct sim_node
-        /* Directories from the root down to the last one. */
+        /* directories from the root down */
         *above[SIM_FS_DEPTH_MAX + 1];
     size_t above_count;
-    struct str name;         /* empty for the root */
-    struct sim_entry *entry; /* NULL: the entry does not exist */
-    struct sim_node *node;   /* NULL: the file or directory does not exist */
-    bool as_dir;             /* the path ends with a slash */
+    struct str name;
+    struct sim_entry *entry;
+    struct sim_node *node;
+    bool as_dir;
 };
-/* Returns ERR_NOT_FOUND if a directory of the path is missing. The last name need not exist. */
+/* ERR_NOT_FOUND: a directory of the path is missing. The last name need not exist. */
 enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_place);
 struct sim_node *place_dir(const struct sim_path *place);
-/* Follows a link one step; other nodes stay. Returns ERR_INVALID if the target is also a link. */
+/* Follows a link one step; other nodes stay. ERR_INVALID: the target is also a link. */
 enum err place_follow(struct sim_path *place);
-bool place_is_misnamed(const struct sim_path *place); /* the path of a file ends with a slash */
+bool place_is_misnamed(const struct sim_path *place); /* a file's path ends with a slash */
 bool place_is_below(const struct sim_path *place, const struct sim_node *node);
 
 enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names on the simulated disk: the tree, and the journal of changes that no sync_dir has covered.
  *
- * The tree has only the current state. Each pending operation can be undone, so a power cut selects
- * the lost operations and undoes them, newest first. A lost operation also loses the later
- * operations that depend on it (depends_on), so the result is always a tree. */
+ * The tree has the current state. A power cut selects lost operations and undoes them, newest
+ * first. A lost operation also loses the later operations that depend on it (depends_on), so the
+ * result is always a tree. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ void node_unref(struct sim_fs *disk, struct sim_node *node)
     if (!node) return;
     assert(node->refs > 0);
     if (--node->refs > 0) return;
-    /* A directory whose creation a power cut has undone may have entries, which are removed too. */
+    /* A directory whose creation a power cut has undone may have entries. */
     LIST_EACH_SAFE(&node->entries, link, following)
     {
         entry_free(disk, CONTAINER_OF(link, struct sim_entry, link));
@@ -116,11 +116,11 @@ enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_
     place.node = disk->root;
     while (str_split(&rest, '/', &part)) {
         if (part.len == 0 || str_equal(part, STR("."))) {
-            place.as_dir = true; /* unless another component follows */
+            place.as_dir = true;
             continue;
         }
         if (str_equal(part, STR(".."))) return ERR_UNSUPPORTED;
-        if (place.name.len > 0) { /* the previous component was not the last */
+        if (place.name.len > 0) { /* the previous component must be a directory */
             enum err err = place_follow(&place);
             if (err) return err;
             if (!place.node) return ERR_NOT_FOUND;
@@ -199,9 +199,10 @@ static bool moves_dir(const struct name_op *op)
     return op->gone && op->made && takes_dir(op->made);
 }
 
-/* Returns true if `later` cannot be on disk without `earlier`: both have the same name, or `later`
- * removes a directory that `earlier` emptied, or both move directories, which could form a cycle if
- * reordered. */
+/* True if `later` cannot be on disk without `earlier`:
+ *   - both have the same name, or
+ *   - `later` removes a directory that `earlier` emptied, or
+ *   - both move directories, which could form a cycle if reordered. */
 static bool depends_on(const struct name_op *later, const struct name_op *earlier)
 {
     if (shares_name(later, earlier)) return true;

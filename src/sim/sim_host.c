@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts: turns, start and death of processes. The memory of a dead process is freed.
+/* Hosts: turns, start and death of processes.
  *
  * A turn first delivers what became ready (posts, jobs, connections, bytes). Then loop_core_run
  * runs timers, tasks and hooks exactly as with libuv. At the end the output of the turn is sent. */
@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum {
-    AFTERLIFE_ROUNDS_MAX = 1000, /* more rounds mean that a close path never ends */
-    TURN_NS_MIN = 1000,          /* virtual time that a turn takes, in ns */
+    AFTERLIFE_ROUNDS_MAX = 1000, /* with more rounds a close path never ends */
+    TURN_NS_MIN = 1000,          /* virtual time of a turn */
     TURN_NS_MAX = 20000,
-    DRAIN_ROUNDS_MAX = 1000000, /* bound while draining, where each timer is a round */
+    DRAIN_ROUNDS_MAX = 1000000, /* each timer of a draining process is a round */
 };
 static const struct io *io_of_turn;
 
@@ -205,7 +205,7 @@ enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
     sim_net_init(host);
     boot(host);
     err = sim_event_init(&host->turn, sim, turn);
-    if (!err) err = sim_disk_open(host); /* after boot, because file dates come from the clock */
+    if (!err) err = sim_disk_open(host); /* after boot, which starts the clock of file dates */
     if (err) goto discard;
     open_loop(host);
     host->io = (struct io){&host->loop, &host->clock.base, &host->entropy.base, &host->net,
@@ -261,7 +261,7 @@ static void stop_timers_and_hooks(struct sim_host *host)
     while (list_pop(&host->loop.hooks)) continue;
 }
 
-/* Advances a dead, draining process to its next timer's time. Returns false without a timer. */
+/* Advances a dead, draining process to its next timer's time. False: there is no timer. */
 static bool drain_on(struct sim_host *host)
 {
     uint64_t due_ms = loop_core_next_due(&host->loop).ms, now_ms = clock_mono(&host->clock.base).ms;
@@ -286,7 +286,7 @@ static void afterlife(struct sim_host *host)
     }
 }
 
-/* Destroys a process: its actions have no effect from here on, and its memory is freed. */
+/* The actions of the process have no effect from here on. Frees its memory. */
 static void bury(struct sim_host *host, enum sim_death death)
 {
     const struct io *before = io_of_turn;
@@ -298,7 +298,7 @@ static void bury(struct sim_host *host, enum sim_death death)
     sim_event_cancel(&host->turn);
     sim_workers_death(host);
     sim_net_death(host, death);
-    host->turning = true; /* so that wakes are ignored */
+    host->turning = true;
     host->spent_ns = 0;
     io_of_turn = &host->io;
     if (!host->drains) stop_timers_and_hooks(host);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PACKET_OVERHEAD = 60 }; /* bytes of headers per packet, which the link's rate counts */
+enum { PACKET_OVERHEAD = 60 };
 #define LOOPBACK_NS   10000ull
 #define NS_PER_SECOND (MS_PER_SECOND * NS_PER_MS)
 
@@ -68,9 +68,8 @@ static struct sim_link *link_of(const struct sim_packet *packet)
     return &packet->from->links[packet->to->index];
 }
 
-/* Draws an exponentially distributed delay. The number of leading zeros of a random word has this
- * distribution (base 2) in whole units, and a second random value adds a part of a unit. Without
- * floating point the result is the same on every machine. */
+/* An exponentially distributed delay (base 2): the number of leading zeros of a random word, plus a
+ * random fraction. Without floating point the result is the same on every machine. */
 static uint64_t exponential(struct prng *prng, uint64_t unit_ns)
 {
     uint64_t word;
@@ -104,7 +103,7 @@ static void schedule(struct sim_packet *packet)
     arrives = leaves + faults->delay_min_ns + exponential(&sim->net_prng, faults->delay_spread_ns);
     if (prng_chance(&sim->net_prng, faults->reorder_ppm) && faults->reorder_ns_max) {
         arrives += prng_below(&sim->net_prng, faults->reorder_ns_max);
-        link->stats.reordered++; /* packets can overtake this packet, and vice versa */
+        link->stats.reordered++; /* packets that were sent later may arrive earlier */
     } else {
         arrives = max_u64(arrives, link->last_arrival.ns);
         link->last_arrival.ns = arrives;
@@ -216,7 +215,7 @@ struct sim_link_stats sim_link_stats(const struct sim_host *from, const struct s
     return from->links[to->index].stats;
 }
 
-/* Frees all packets. Only packets are left in the queue, because hosts removed their own events. */
+/* Frees all packets. Other events are not in the queue any more. */
 void sim_links_drop(struct sim *sim)
 {
     for (struct heap_node *node; (node = heap_pop_due(&sim->queue, UINT64_MAX));) {

@@ -114,7 +114,7 @@ static bool port_taken(struct sim_host *host, uint16_t port)
 {
     char key[SIM_KEY_CAP];
     snprintf(key, sizeof key, "lo:%u", (unsigned)port);
-    return sim_listener_find(host, str_from(key)) != NULL; /* matches "lo:7000" and "7000" */
+    return sim_listener_find(host, str_from(key)) != NULL; /* `key` may be "lo:7000" or "7000" */
 }
 
 bool sim_listener_wants(struct sim_listener *listener, bool tls)
@@ -211,7 +211,7 @@ static void listener_stop(struct listener *base)
 
 static const struct listener_ops listener_ops = {.close = listener_stop};
 
-/* Sets the listener's key and address. Returns ERR_BUSY or ERR_UNAVAILABLE. */
+/* ERR_BUSY, ERR_UNAVAILABLE. */
 static enum err choose_key(struct sim_listener *listener, const struct address_parts *parts,
                            struct note *note)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: the process's side of a connection. Events of the kernel's side are reported in a turn,
- * in the order open, drained, bytes, end, closed. The process's output is sent as its turn ends. */
+/* Streams: the process's side of a connection. The kernel's events are reported in a turn, in the
+ * order open, drained, bytes, end, closed. The process's output is sent as its turn ends. */
 #include "sim/tcp.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    READ_MAX = 64 * 1024, /* bytes passed to one on_bytes call */
+    READ_MAX = 64 * 1024,
     OUTPUT_MAX_DEFAULT = 1024 * 1024,
 };
 
@@ -77,12 +77,12 @@ void sim_stream_free(struct sim_stream *stream)
     free(stream);
 }
 
-/* Ends the stream and calls on_closed, the last callback. */
+/* on_closed is the last callback. */
 static void finish(struct sim_stream *stream, enum err why, const struct note *note)
 {
     static const struct note orderly = {"closed"};
 
-    stream->closing = true; /* from here, calls made by the callback are refused */
+    stream->closing = true; /* refuses calls that the callback makes */
     if (stream->listener) stream->listener->base.stats.open--; /* on_closed may accept a stream */
     stream->listener = NULL;
     if (stream->started) stream->events.on_closed(stream->owner, why, note ? note : &orderly);
@@ -97,7 +97,6 @@ static void mark_unsent(struct sim_stream *stream)
     sim_host_schedule(stream->host);
 }
 
-/* Passes as much output to the kernel as the kernel has room for. */
 static void feed(struct sim_stream *stream)
 {
     struct sim_socket *socket = stream->socket;
@@ -107,7 +106,7 @@ static void feed(struct sim_stream *stream)
     if (len) {
         size_t taken = sim_socket_take(socket, buf_peek(&stream->pending));
         buf_consume(&stream->pending, taken);
-        /* The kernel has no memory, and no answer is in flight that would continue. Retry. */
+        /* The kernel has no memory, and no answer in flight continues the output: retry. */
         if (!taken && !socket->out.len) mark_unsent(stream);
     }
     sim_socket_push(socket);
@@ -150,7 +149,7 @@ static bool readable(const struct sim_stream *stream)
     return !stream->closing && !stream->paused && stream->socket && stream->socket->in.len;
 }
 
-/* Copies the bytes, as a read does: a callback may close the stream and still use the bytes. */
+/* Copies the bytes, because a callback may close the stream and still use the bytes. */
 static void stream_report_bytes(struct sim_stream *stream)
 {
     static char room[READ_MAX];
@@ -186,7 +185,7 @@ static void stream_report_failure(struct sim_stream *stream)
     if (stream->failed) {
         finish(stream, stream->why, &stream->note);
     } else if (socket && stream->end_reported && socket->fin_wanted) {
-        finish(stream, ERR_CLOSED, NULL); /* the kernel has all output: no event can follow */
+        finish(stream, ERR_CLOSED, NULL); /* the kernel has all output, so no event can follow */
     } else if (socket && socket->state == SIM_GONE) {
         note_set(&stream->note, "%s %s: %s", stream->opened ? "read from" : "dial",
                  stream->peer_address, socket->why_text);
@@ -222,7 +221,7 @@ static void stream_begin(struct stream *base, const struct stream_events *events
 {
     struct sim_stream *stream = stream_of(base);
 
-    assert(!stream->started); /* only for accepted streams, and only once */
+    assert(!stream->started); /* the stream was accepted, and is started once */
     assert(events->on_bytes && events->on_closed);
     stream->started = true;
     stream->events = *events;
@@ -302,8 +301,7 @@ static void stream_stop(struct stream *base)
     stream->closing = true;
     buf_consume(&stream->pending, stream->pending.len);
     sim_event_cancel(&stream->deadline);
-    /* The sockets of a process that is about to be destroyed stay open. The kernel closes the
-     * sockets when the process is destroyed. */
+    /* When the process is being destroyed, the kernel closes the socket. */
     if (stream->socket && sim_host_heard(stream->host)) {
         sim_socket_abandon(stream->socket);
         stream->socket = NULL;

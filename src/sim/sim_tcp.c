@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small transport: delivers bytes in order and once, or not at all.
  *
- * Per direction bytes are numbered from 0, and the end of the stream has a number too. A receiver
- * acknowledges the next expected number and announces its free buffer. A sender keeps
- * unacknowledged bytes. After a time without acknowledgements the sender goes back and sends one
- * packet, then continues as answers arrive. There is no congestion control and no fast resend: a
- * lost packet costs a timeout, which is the harsher choice. Invariants, checked in check():
+ * Per direction bytes are numbered from 0, and the end of the stream has a number, too. A receiver
+ * acknowledges the next expected number and announces its free buffer. After a timeout the sender
+ * repeats one packet, and more when an answer arrives. There is no congestion control and no fast
+ * resend. Invariants, checked in check():
  *   1. unacked <= next <= sent <= unacked + length of `out` + 1
  *   2. `early` holds numbers above `expected` only, sorted, within the window
  *   3. the timer runs exactly when something is unanswered, waits for a window, or lingers */
@@ -70,7 +69,6 @@ static void drop_early(struct sim_socket *s)
     }
 }
 
-/* Removes the socket from the network. */
 static void sim_tcp_forget(struct sim_socket *s)
 {
     if (s->state == SIM_GONE) return;
@@ -92,7 +90,7 @@ void sim_socket_free(struct sim_socket *s)
     free(s);
 }
 
-/* Ends the connection. The process is notified if it still has the handle. */
+/* The process is notified if it still has the handle. */
 static void fail(struct sim_socket *s, enum err why, const char *text)
 {
     sim_tcp_forget(s);
@@ -124,7 +122,7 @@ static void emit(struct sim_socket *s, enum sim_packet_kind kind, uint64_t seque
     struct sim_packet *packet =
         sim_packet_new(s->host, s->peer, kind, kind == SIM_SYN ? str_from(s->key) : bytes);
 
-    if (!packet) return; /* without memory the packet counts as lost, and the timer resends it */
+    if (!packet) return; /* without memory the packet counts as lost */
     packet->connection = s->connection;
     packet->side = !s->side;
     packet->tls = s->tls;
@@ -182,7 +180,7 @@ static bool fin_next(const struct sim_socket *s, uint64_t sequence)
     return s->fin_wanted && sequence == data_end(s);
 }
 
-/* Sends a packet of data or the end, if the window allows it. Returns false if nothing was sent. */
+/* Sends data or the end, if the window allows. False: nothing was sent. */
 static bool send_one(struct sim_socket *s)
 {
     uint64_t end = min_u64(data_end(s), s->window_end);
@@ -199,8 +197,8 @@ static bool send_one(struct sim_socket *s)
 void sim_socket_push(struct sim_socket *s)
 {
     if (s->state != SIM_ESTABLISHED) return;
-    while (send_one(s)) continue; /* sends up to the window or the end of the buffer */
-    /* A running timer is not restarted: with a restart at every write it would never fire. */
+    while (send_one(s)) continue;
+    /* A timer that every write restarts would never fire. */
     if (unanswered(s) && s->resend_at.ns == UINT64_MAX) set_resend(s);
     check(s);
 }
@@ -260,7 +258,7 @@ static void timer_fired(struct sim_event *event)
     uint64_t now = s->host->sim->now.ns, give_up = s->host->sim->options.give_up_ms * NS_PER_MS;
 
     if (s->host->frozen) {
-        sim_event_in(event, SIM_RESEND_NS); /* the timer fires when the frozen host resumes */
+        sim_event_in(event, SIM_RESEND_NS); /* the host is frozen: try again after it resumes */
         return;
     }
     if (now >= s->linger_until.ns) {
@@ -300,7 +298,7 @@ static void receive_syn(struct sim_packet *packet)
     struct sim_listener *listener = sim_listener_find(host, str_of(packet->bytes, packet->len));
     struct sim_socket *s = sim_tcp_find(host, packet->connection, 1);
 
-    if (s) { /* a repeated packet: our reply was lost, or is under way */
+    if (s) { /* a repeated packet: our reply is lost or under way */
         if (s->state == SIM_SYN_RECEIVED) emit(s, SIM_SYN_ACK, 0, 0, false, false);
         return;
     }
@@ -308,7 +306,7 @@ static void receive_syn(struct sim_packet *packet)
         answer_reset(packet);
         return;
     }
-    if (listener->backlog_count >= SIM_BACKLOG_MAX) return; /* no answer; the dialer retries */
+    if (listener->backlog_count >= SIM_BACKLOG_MAX) return;
     s = socket_new(host, packet->from, packet->connection, 1);
     if (!s) return;
     s->state = SIM_SYN_RECEIVED;
@@ -334,7 +332,7 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
 {
     uint64_t acked = packet->ack - s->unacked;
 
-    /* Ignores an old packet or an invalid number. */
+    /* an old packet or an invalid number */
     if (packet->ack < s->unacked || packet->ack > s->sent) return;
     /* The peer is alive but has no room, so the connection must not time out. */
     if (data_end(s) > s->window_end) s->waiting_since = SIM_NEVER;
@@ -352,7 +350,7 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
     }
 }
 
-/* Appends the new bytes of the packet. False without room or memory, as for a lost packet. */
+/* Appends the packet's new bytes. False: no room or memory; the packet counts as lost. */
 static bool absorb(struct sim_socket *s, const struct sim_packet *packet)
 {
     size_t known = (size_t)min_u64(s->expected - packet->sequence, packet->len);
@@ -368,7 +366,7 @@ static bool absorb(struct sim_socket *s, const struct sim_packet *packet)
     return true;
 }
 
-/* Stores a packet that arrived ahead of its turn, and takes ownership of it. */
+/* Takes ownership of a packet that arrived before its predecessors. */
 static void keep_early(struct sim_socket *s, struct sim_packet *packet)
 {
     if (packet->sequence + packet->len > s->expected + SIM_RECEIVE_BUFFER) {
@@ -400,7 +398,7 @@ static void absorb_early(struct sim_socket *s)
     }
 }
 
-/* If both sides ended and all is acknowledged, the socket only answers repeated packets. */
+/* When both sides have ended and all is acknowledged, the socket only answers repeated packets. */
 static void maybe_finished(struct sim_socket *s)
 {
     if (s->state != SIM_ESTABLISHED || !s->fin_received || !s->fin_acked) return;
@@ -411,7 +409,6 @@ static void maybe_finished(struct sim_socket *s)
     if (s->stream) sim_stream_progress(s->stream);
 }
 
-/* Takes ownership of the packet. */
 static void receive_data(struct sim_socket *s, struct sim_packet *packet)
 {
     bool carries = packet->len || packet->fin, wants_answer = carries || packet->probe;
@@ -526,7 +523,7 @@ void sim_sockets_power_cut(struct sim_host *host)
         {
             struct sim_socket *s = CONTAINER_OF(node, struct sim_socket, link);
             if (s->stream) {
-                sim_tcp_forget(s); /* freed together with the handle */
+                sim_tcp_forget(s);
                 s->why = ERR_IO;
                 s->why_text = "power cut";
             } else {

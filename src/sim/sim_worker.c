@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers without threads: a job runs at one moment of virtual time and is returned at a later one.
- *
- * The time between is the cost of the job's disk calls. A death before the first moment means that
- * the job never ran. A death between the moments means that its result is lost. */
+/* Workers without threads: a job runs at one moment of virtual time and is returned later, after
+ * the cost of its disk calls. If the host dies before the first moment, the job never ran; if it
+ * dies before the second, the result is lost. */
 #include "sim/world.h"
 
 #include <stdlib.h>
@@ -15,8 +14,8 @@ struct sim_worker {
     struct sim_host *host;
     struct list waiting, finished; /* lists of jobs */
     struct job *running;
-    bool ran;    /* the current job has run, but its virtual time has not passed */
-    bool parked; /* the job became due while the process was paused */
+    bool ran;    /* the job has run, but was not returned yet */
+    bool parked; /* the job was due while the process was paused */
     bool delivering, closed;
     size_t count, jobs_max;
     struct sim_event event;
@@ -51,7 +50,7 @@ static void sim_worker_advance(struct sim_event *event)
         sim_event_in(event,
                      host->spent_ns + prng_between(&host->cost_prng, JOB_NS_MIN, JOB_NS_MAX) / 2);
         host->spent_ns = 0;
-        sim_host_bury_doomed(host); /* a disk call of the job may have been the planned power cut */
+        sim_host_bury_doomed(host); /* a disk call of the job may have caused the planned death */
         return;
     }
     list_append(&w->finished, &w->running->link);
@@ -99,7 +98,7 @@ static enum err submit(struct loop_worker *worker, struct job *job)
     return ERR_OK;
 }
 
-/* Closes a worker. On a dead host no further job runs; jobs that have run end normally. */
+/* On a dead host no further job runs. A job that has run ends normally. */
 static void worker_end(struct loop_worker *worker)
 {
     struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
@@ -155,7 +154,7 @@ void sim_workers_death(struct sim_host *host)
     {
         struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
         sim_event_cancel(&w->event);
-        list_remove(&w->ready.link); /* finished jobs get their done() in worker_close or never */
+        list_remove(&w->ready.link); /* worker_close calls done() for finished jobs */
     }
 }
 

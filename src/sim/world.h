@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals shared by the files of src/sim. No other file includes this header.
+/* Internals shared by the files of src/sim.
  *
  *   sim.c           the queue, the hash, running
  *   sim_host.c      turns, start and death of processes
@@ -25,7 +25,7 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, host_prng; /* two, so that host randomness does not change the network */
+    struct prng net_prng, host_prng; /* two: hosts do not change the network's values */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;
@@ -42,7 +42,7 @@ struct sim_ready {
 struct sim_link {
     struct sim_link_faults faults;
     struct sim_link_stats stats;
-    struct list held; /* packets that wait for the end of a clog */
+    struct list held;
     sim_time clogged_until, last_arrival, free_at;
     size_t in_flight;
     bool blocked;
@@ -50,7 +50,7 @@ struct sim_link {
 
 struct sim_clock {
     struct clock base;
-    sim_time since; /* world time at which the next three fields were valid */
+    sim_time since; /* when the next three fields were set */
     uint64_t mono_ns;
     int64_t wall_ns;
     int64_t ppm;
@@ -72,13 +72,13 @@ struct sim_host {
     struct prng cost_prng;
     struct net net;
     struct sim_fs *disk;
-    uint64_t disk_calls_left; /* disk calls until disk_death happens; 0 if not planned */
+    uint64_t disk_calls_left; /* 0: no death is planned */
     enum sim_death disk_death;
     bool powered, loop_open;
     bool paused, frozen;
     bool turning; /* inside a turn: wakes are handled when the turn ends */
-    bool dead;    /* the process is dead: its actions have no effect any more */
-    bool doomed;  /* the process died inside its turn, and is destroyed when the turn ends */
+    bool dead;    /* actions of the process have no effect */
+    bool doomed;  /* died inside a turn, and is destroyed when the turn ends */
     enum sim_death doom;
     bool stop_wanted, drains;
     uint64_t boots;
@@ -86,19 +86,19 @@ struct sim_host {
     void *context, *state;
     struct sim_event turn;
     sim_time busy_until;
-    uint64_t spent_ns; /* time spent by blocking calls in this turn or job */
+    uint64_t spent_ns; /* time of blocking calls in this turn or job */
     bool in_job;
     struct list ready, posts;
-    struct list streams, listeners, workers; /* objects that the process has open */
+    struct list streams, listeners, workers; /* open objects of the process */
     struct list unsent;                      /* streams with output of this turn */
-    struct list sockets[SIM_BUCKETS];        /* sockets of the kernel, hashed by connection */
+    struct list sockets[SIM_BUCKETS];        /* the kernel's sockets, hashed by connection */
     size_t socket_count;
     uint16_t next_port;
-    struct sim_link links[SIM_HOSTS_MAX]; /* indexed by the target host */
+    struct sim_link links[SIM_HOSTS_MAX];
 };
 
 /* -- sim.c -- */
-/* Kinds of hashed events. The numbers are part of no format. */
+/* Kinds of hashed events; not part of any format. */
 enum sim_mark {
     SIM_MARK_TURN = 1,
     SIM_MARK_ARRIVE,
@@ -116,18 +116,16 @@ void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, 
               uint64_t b);
 
 /* -- sim_clock.c -- */
-/* starts a new monotonic clock */
 void sim_clock_boot(struct sim_host *host);
 /* first moment at which `due` is reached */
 sim_time sim_clock_when(const struct sim_host *host, mono_time due);
 
 /* -- sim_host.c -- */
-void sim_host_schedule(struct sim_host *host); /* schedules a turn if there is a reason for one */
+void sim_host_schedule(struct sim_host *host); /* if there is something to do */
 void sim_ready_init(struct sim_ready *ready, sim_ready_fn *fn);
-/* no effect if `ready` waits already */
 void sim_host_ready(struct sim_host *host, struct sim_ready *ready);
-void sim_host_bury_doomed(struct sim_host *host); /* after a turn or job: destroys a dead process */
-/* Returns true if the process is alive and its actions have effect. */
+void sim_host_bury_doomed(struct sim_host *host); /* destroys a process that died in a turn */
+/* False: the process's actions have no effect. */
 static inline bool sim_host_heard(const struct sim_host *host)
 {
     return !host->dead && !host->doomed;
@@ -147,18 +145,18 @@ void sim_disk_death(struct sim_host *host, enum sim_death death);
 /* -- sim_link.c -- */
 enum sim_packet_kind { SIM_SYN, SIM_SYN_ACK, SIM_DATA, SIM_RESET };
 struct sim_packet {
-    struct sim_event event; /* arrival of the packet */
-    struct list link;       /* member of sim_link.held or of sim_socket.early */
+    struct sim_event event;
+    struct list link; /* in sim_link.held or in sim_socket.early */
     struct sim_host *from, *to;
     enum sim_packet_kind kind;
     uint64_t connection;
-    uint8_t side;                   /* side that receives the packet: 0 dialed, 1 accepted */
+    uint8_t side;                   /* the receiving side: 0 dialed, 1 accepted */
     bool tls, fin, probe;           /* a probe has no data, but requires an answer */
-    uint64_t sequence, ack, window; /* the packet's receiver may send `window` bytes after `ack` */
+    uint64_t sequence, ack, window; /* the receiver may send `window` bytes after `ack` */
     size_t len;
     char bytes[]; /* for SIM_SYN: the listener's key */
 };
-/* Returns NULL without memory; the caller treats that like a lost packet. */
+/* NULL: no memory; treat the packet as lost. */
 struct sim_packet *sim_packet_new(struct sim_host *from, struct sim_host *to,
                                   enum sim_packet_kind kind, struct str bytes);
 void sim_packet_free(struct sim_packet *packet); /* accepts NULL */
@@ -169,7 +167,7 @@ void sim_tcp_receive(struct sim_packet *own_packet);
 
 /* -- sim_net.c and sim_stream.c -- */
 void sim_net_init(struct sim_host *host);
-void sim_net_flush(struct sim_host *host); /* at the end of a turn: sends the output of the turn */
+void sim_net_flush(struct sim_host *host); /* at the end of a turn */
 void sim_net_death(struct sim_host *host, enum sim_death death);
 void sim_net_reclaim(struct sim_host *host);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads a plugin's shared object, checks its interface, and calls its functions. A library is never
- * unloaded. Loading runs on the event loop's thread, calls run on the processing thread. */
+/* Loads a plugin's shared object, checks its interface, and calls its functions. Loading runs on
+ * the event loop's thread, calls run on the processing thread. */
 #include "worker/cdylib.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims and commits of checkpoints, for any store. Records have a checksum and the token that
- * fences older owners. After a conflict or a lost answer, a record is read back. */
+/* Claims and commits of checkpoints, for any store. Every record has a checksum and the owner's
+ * token. After a conflict or a lost answer the record is read back. */
 #include "worker/checkpoint.h"
 
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 
 enum {
     TRIES_MAX = 8,
-    CLAIMS_MAX = 64,   /* limit of retries while another owner keeps writing */
-    CHECKSUM_LINE = 9, /* bytes: eight digits and the end of the line */
+    CLAIMS_MAX = 64, /* retries while another owner keeps writing */
+    CHECKSUM_LINE = 9,
 };
 
 enum err checkpoint_store_open(struct fs *fs, const char *url, struct checkpoint_store **ret_store,
@@ -120,7 +120,7 @@ static enum err read_record(struct str content, struct checkpoint *checkpoint,
     return !err || err == ERR_NOMEM ? err : ERR_CORRUPT;
 }
 
-/* Reads the partition's record. If there is none, returns ERR_OK and an empty version. */
+/* Reads the partition's record. No record: ERR_OK and an empty version. */
 static enum err checkpoint_look(struct checkpoint_store *store, uint32_t partition,
                                 struct buf *content, struct checkpoint *ret_now,
                                 struct partition_tally *tally, struct note *note)
@@ -174,7 +174,7 @@ enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, ui
     enum err err = ERR_CONFLICT;
 
     buf_init(&content, CHECKPOINT_BYTES_MAX + 1);
-    /* After a conflict or an unknown outcome, claims again, because a second claim is harmless. */
+    /* A second claim is harmless, so claim again after an unknown outcome, too. */
     for (int i = 0; i < CLAIMS_MAX && (err == ERR_CONFLICT || err == ERR_UNKNOWN); i++)
         err = checkpoint_claim_once(store, partition, token, worker, now, tally, ret_checkpoint,
                                     &content, note);
@@ -184,7 +184,7 @@ enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, ui
 }
 
 /* Reads the record back after a conflict or an unknown outcome. ERR_OK: the record was written.
- * ERR_CONFLICT: it was not written, and the caller must retry. */
+ * ERR_CONFLICT: it was not written, so the caller must retry. */
 static enum err checkpoint_settle(struct checkpoint_store *store, struct checkpoint *next,
                                   struct buf *seen, struct str written, struct note *note)
 {
@@ -196,7 +196,6 @@ static enum err checkpoint_settle(struct checkpoint_store *store, struct checkpo
         next->version = now.version;
         return ERR_OK;
     }
-    /* the record is unchanged */
     if (strcmp(now.version.text, next->version.text) == 0) return ERR_CONFLICT;
     return checkpoint_fenced(&now, next->token, note);
 }

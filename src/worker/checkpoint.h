@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of partitions. Each partition has one current record, which is replaced atomically
- * and guarded by the owner's token (the grant epoch).
+/* Checkpoints of partitions. Each partition has one current record with the owner's token (the
+ * grant epoch). Calls block, on the processing thread.
  *
- * A store only knows bytes and versions. It reads the content of a partition, and replaces the
- * content only if its version is still the one that the writer saw last. The protocol on top: a
- * worker that is granted a partition first CLAIMS it, by writing its token next to the newest
- * checkpoint. A later write of an older owner then meets an unexpected version, reads the record,
- * finds the higher token and fails, however late. A new owner that has loaded a checkpoint can thus
- * rely on being the only writer.
+ * A store replaces a record only if its version is still the expected one. A worker that is granted
+ * a partition first claims it: it writes its token next to the newest checkpoint. A late write of
+ * an older owner then finds another version, reads the higher token and fails. So only one worker
+ * can write after a claim.
  *
- * A write can succeed, fail or have an unknown outcome. If the store's answer was lost, the record
- * is read back to determine the outcome.
- *
- * Calls block and run on the processing thread only. */
+ * If the store's answer to a write was lost, the record is read back. */
 #ifndef WORKER_CHECKPOINT_H
 #define WORKER_CHECKPOINT_H
 #include "base/buf.h"
@@ -30,15 +25,15 @@ enum {
 
 /* -- the interface that every store implements -- */
 struct checkpoint_version {
-    char text[CHECKPOINT_VERSION_CAP]; /* empty: there is no content */
+    char text[CHECKPOINT_VERSION_CAP];
 };
 struct checkpoint_store;
 struct checkpoint_store_ops {
-    /* Reads the newest complete content. ERR_NOT_FOUND: the partition has no content, and
-     * *ret_version is the version to expect in the first write. */
+    /* Reads the newest complete content. ERR_NOT_FOUND: no content; *ret_version is the version to
+     * expect in the first write. */
     enum err (*read)(struct checkpoint_store *store, uint32_t partition, struct buf *into,
                      struct checkpoint_version *ret_version, struct note *note);
-    /* Replaces the content, if its version is still `expected`; otherwise ERR_CONFLICT.
+    /* Replaces the content if its version is `expected`. ERR_CONFLICT: another version.
      * ERR_UNKNOWN: the content may have been replaced. */
     enum err (*write)(struct checkpoint_store *store, uint32_t partition,
                       const struct checkpoint_version *expected, struct str content,
@@ -50,9 +45,8 @@ struct checkpoint_store { /* the first field in the struct of every store */
     char url[CHECKPOINT_REFERENCE_CAP];
 };
 
-/* Opens a store by its URL: "file:///dir" or "s3://bucket/prefix", with keys and endpoint from the
- * environment (docs/workers.md). Does not access the store yet. ERR_INVALID: the note says what
- * would be valid. */
+/* Opens a store: "file:///dir" or "s3://bucket/prefix", with keys and endpoint from the environment
+ * (docs/workers.md). Does not access the store yet. ERR_INVALID with a note. */
 enum err checkpoint_store_open(struct fs *fs, const char *url, struct checkpoint_store **ret_store,
                                struct note *note);
 void checkpoint_store_close(struct checkpoint_store *store); /* NULL is fine */
@@ -61,25 +55,26 @@ void checkpoint_store_close(struct checkpoint_store *store); /* NULL is fine */
 struct checkpoint {
     uint32_t partition;
     uint64_t token;             /* the owner's token; never decreases */
-    uint64_t number;            /* number of checkpoints of the partition, by all owners */
+    uint64_t number;            /* checkpoints of the partition so far, by all owners */
     char id[CHECKPOINT_ID_CAP]; /* "ckpt-<worker>-<n>"; empty: no checkpoint yet */
     struct checkpoint_version version;
 };
-/* Claims the partition under `token` and loads the newest checkpoint, if any, into `tally`.
- * ERR_FENCED: the partition is claimed under a higher token. ERR_CORRUPT: the record is unreadable.
- * Other errors come from the store. */
+/* Claims the partition under `token` and loads the newest checkpoint, if any, into `tally`. Also
+ * returns errors of the store.
+ *   ERR_FENCED    the partition is claimed under a higher token
+ *   ERR_CORRUPT   the record is unreadable */
 enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, uint64_t token,
                           const char *worker, wall_time now, struct partition_tally *tally,
                           struct checkpoint *ret_checkpoint, struct note *note);
-/* Called before each attempt to send a write. False aborts the write with ERR_FENCED. */
+/* Called before each attempt to write. False: the write ends with ERR_FENCED. */
 typedef bool checkpoint_may_fn(void *owner);
-/* Writes the next checkpoint. ERR_FENCED: another worker has the partition, or may() returned
- * false; the write has no effect. ERR_UNKNOWN: the outcome could not be read back, so the caller
- * must claim the partition again. */
+/* Writes the next checkpoint.
+ *   ERR_FENCED    another worker has the partition, or may() was false; nothing was written
+ *   ERR_UNKNOWN   the outcome could not be read back: claim the partition again */
 enum err checkpoint_commit(struct checkpoint_store *store, struct checkpoint *checkpoint,
                            const char *worker, wall_time now, const struct partition_tally *tally,
                            checkpoint_may_fn *may, void *owner, struct note *note);
-/* Formats the reference for the coordinator: "file:///dir/00000007#ckpt-<worker>-<n>". */
+/* The reference for the coordinator: "file:///dir/00000007#ckpt-<worker>-<n>". */
 void checkpoint_reference(const struct checkpoint_store *store, const struct checkpoint *checkpoint,
                           char text[CHECKPOINT_REFERENCE_CAP]);
 
@@ -88,6 +83,6 @@ enum err checkpoint_file_open(struct fs *fs, const char *dir, struct checkpoint_
                               struct note *note);
 enum err checkpoint_s3_open(struct str bucket_and_prefix, struct checkpoint_store **ret_store,
                             struct note *note);
-/* Returns true if the content is a complete record of two lines, the second with its checksum. */
+/* True if the content is a complete record: two lines, the second with the checksum. */
 bool checkpoint_complete(struct str content);
 #endif

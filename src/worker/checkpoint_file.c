@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints in a directory shared by all workers: DIR/<8 digits>/<20 digits>.ckpt, one file per
- * version of a partition. The file with the highest number is the current version.
+ * version of a partition. The highest number is the current version.
  *
  * A version is written to a temporary file, synced, and then named by link(2), which fails if the
- * name exists. If two writers saw the same version, one succeeds, and neither waits for the other.
- * A lock would block the next owner if a worker stopped while holding it. The two versions before
- * the newest are kept. A damaged newest version is skipped, and the next version still gets a
- * higher number. A temporary file (".*.tmp") of a killed worker is never read. */
+ * name exists. So one of two concurrent writers succeeds, without a lock that a stopped worker
+ * could keep. A damaged newest version is skipped. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +37,7 @@ static void version_path(const struct file_store *s, uint32_t partition, uint64_
 /* -- the existing versions -- */
 
 struct versions {
-    uint64_t newest[KEEP + 1]; /* version numbers, descending; the one beyond KEEP is removed */
+    uint64_t newest[KEEP + 1]; /* descending; the version after KEEP is removed */
     size_t count;
 };
 
@@ -156,8 +154,7 @@ static enum err file_write(struct checkpoint_store *store, uint32_t partition,
     number = seen + 1;
     err = publish(s, partition, number, content, note);
     if (err && err != ERR_UNKNOWN) return err;
-    /* The name may be free only because an old version was removed. So the highest number is read
-     * again: it must be this version. */
+    /* A removed version frees its number. So check that no higher number exists. */
     if (list_versions(s, partition, &v)) return ERR_UNKNOWN;
     if (v.count == 0 || v.newest[0] != number) {
         version_path(s, partition, number, path);
@@ -186,7 +183,7 @@ enum err checkpoint_file_open(struct fs *fs, const char *dir, struct checkpoint_
     if (!s) return ERR_NOMEM;
     s->base.ops = &ops;
     s->fs = fs;
-    s->unique = entropy_u64(entropy_real()); /* many workers share the directory */
+    s->unique = entropy_u64(entropy_real());
     if (snprintf(s->dir, sizeof s->dir, "%s", dir) >= (int)sizeof s->dir) {
         note_set(note, "the path is too long");
         free(s);

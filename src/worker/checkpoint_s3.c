@@ -2,13 +2,12 @@
 /* Checkpoints in an S3 object store: one object per partition, s3://BUCKET/PREFIX/<8 digits>.ckpt,
  * replaced by conditional PUTs (If-Match, If-None-Match).
  *
- * In a store that ignores conditions, two owners could overwrite each other unnoticed. Before the
- * first write, the store is therefore tested with a request that it must refuse: creating an object
- * that exists. A store that accepts the request is not used.
+ * A store that ignores conditions would let two owners overwrite each other. Before the first
+ * write, a PUT that the store must refuse tests the store.
  *
- * Credentials and endpoint come from the environment, under the names that all S3 tools use:
- * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3 or
- * AWS_ENDPOINT_URL. Plain http is accepted for the local machine only. */
+ * Credentials and endpoint come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN,
+ * AWS_REGION, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL. Plain http is accepted for the local machine
+ * only. */
 #include <curl/curl.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
@@ -35,7 +34,7 @@ enum {
 struct s3_store {
     struct checkpoint_store base;
     CURL *curl;
-    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* endpoint's URL; path has no final '/' */
+    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* parts of the endpoint's URL */
     char bucket[HOST_CAP], prefix[HOST_CAP], region[REGION_CAP];
     char access_key[CHECKPOINT_S3_KEY_CAP], secret_key[CHECKPOINT_S3_KEY_CAP], token[TOKEN_CAP];
     bool probed;
@@ -50,7 +49,7 @@ static void start_curl(void)
 /* -- one request -- */
 
 struct answer {
-    struct buf *body; /* NULL: the body is discarded */
+    struct buf *body;
     long status;
     char etag[CHECKPOINT_VERSION_CAP];
     bool too_large;
@@ -98,11 +97,11 @@ struct s3_call {
     const char *method;
     struct str path; /* URL-encoded, including the endpoint's path */
     struct str body;
-    const char *condition, *condition_value; /* name and value of a header ("if-match"), or NULL */
+    const char *condition, *condition_value; /* a header ("if-match") and its value, or NULL */
 };
 
-/* Returns the headers that libcurl signs in addition to host and date. No header is empty, because
- * libcurl would sign an empty header ("expect:") but not send it. */
+/* The headers that libcurl signs in addition to host and date. None may be empty: libcurl signs an
+ * empty header but does not send it. */
 static enum err headers_of(const struct s3_store *s, const struct s3_call *call,
                            struct curl_slist **ret_list)
 {
@@ -128,7 +127,7 @@ static bool never_sent(CURLcode code)
            code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PEER_FAILED_VERIFICATION;
 }
 
-/* Makes one HTTP call. ERR_OK means that an answer arrived, with any status. */
+/* ERR_OK: an answer arrived, with any status. */
 static enum err perform(struct s3_store *s, const struct s3_call *call, struct curl_slist *headers,
                         struct answer *answer, struct note *note)
 {
@@ -173,7 +172,6 @@ static enum err perform(struct s3_store *s, const struct s3_call *call, struct c
     return never_sent(code) ? ERR_UNAVAILABLE : ERR_UNKNOWN;
 }
 
-/* Converts an HTTP status other than 200 to an error. */
 static enum err refused(const struct s3_call *call, const struct answer *answer, bool writes,
                         struct note *note)
 {
@@ -182,8 +180,8 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
     case 403: return ERR_DENIED;
     case 404: return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match on a missing object */
     case 409:
-    case 412: return ERR_CONFLICT;    /* the condition in the request is false */
-    case 503: return ERR_UNAVAILABLE; /* the store asks clients to slow down */
+    case 412: return ERR_CONFLICT;
+    case 503: return ERR_UNAVAILABLE;
     default: break;
     }
     if (answer->status >= 500) return writes ? ERR_UNKNOWN : ERR_UNAVAILABLE;
@@ -192,7 +190,7 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
 
 /* -- the two calls -- */
 
-/* Appends the path of an object. Bytes other than A-Z a-z 0-9 - . _ ~ and '/' become %XX. */
+/* Appends an object's path. Bytes other than A-Z a-z 0-9 - . _ ~ / become %XX. */
 static enum err path_of(const struct s3_store *s, const char *name, struct buf *into)
 {
     const char *const parts[] = {s->path, "/", s->bucket, "/", s->prefix, s->prefix[0] ? "/" : "",
@@ -204,7 +202,7 @@ static enum err path_of(const struct s3_store *s, const char *name, struct buf *
     return err;
 }
 
-/* Makes one call about an object. Every HTTP status except 200 is an error. */
+/* Every status except 200 is an error. */
 static enum err s3_call(struct s3_store *s, struct s3_call *call, const char *name,
                         struct answer *answer, struct note *note)
 {

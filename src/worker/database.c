@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's file. An update reads all records, replaces one record, and writes the whole file.
- * Runs on the event loop's thread when plugins are loaded. */
+/* Rewrites the worker's file with one record replaced. Runs on the event loop's thread when plugins
+ * are loaded. */
 #include "worker/database.h"
 
 #include <stdio.h>

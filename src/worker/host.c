@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends heartbeats, registers, handles the answers, and implements the fence and the drain.
- *
- * Every event first checks the fence. Runs on the event loop's thread. */
+/* Sends heartbeats, registers, and implements the fence and the drain. Every event first checks the
+ * fence. Runs on the event loop's thread. */
 #include "worker/host.h"
 
 #include <inttypes.h>
@@ -12,7 +11,7 @@
 
 enum {
     BEAT_TIMEOUT_MAX_MS = 1000,
-    FENCE_LOOK_MS = 1, /* delay of the fence check after the last valid moment */
+    FENCE_LOOK_MS = 1, /* the fence is checked this long after good_until */
     REFUSALS_USUAL = 2,
     JOBS_MAX = 2,
     BEHIND_MAX = 4,
@@ -37,7 +36,6 @@ static void host_new_instance(struct worker_host *h)
     snprintf(h->self.instance, sizeof h->self.instance, "%016" PRIx64 "%016" PRIx64, high, low);
 }
 
-/* Drops all partitions and acknowledgements of the previous registration. */
 static void host_drop_all(struct worker_host *h)
 {
     parts_drop_all(h);
@@ -75,7 +73,7 @@ static void host_schedule(struct worker_host *h)
     uint64_t now = host_now(h).ms, next = h->life.next_beat.ms;
     uint64_t good_until = life_good_until(&h->life).ms;
 
-    if (h->beating) next = UINT64_MAX; /* the next event is the heartbeat's answer or timeout */
+    if (h->beating) next = UINT64_MAX; /* the heartbeat's answer or timeout is the next event */
     if (good_until) next = min_u64(next, good_until + FENCE_LOOK_MS);
     if (next == UINT64_MAX) next = now + BEAT_TIMEOUT_MAX_MS;
     timer_start_in(&h->tick, next > now ? next - now : 0);
@@ -119,8 +117,8 @@ static void host_on_tick(struct timer *timer)
     host_schedule(h);
 }
 
-/* A broken stream reopens by itself. A stream that repeatedly has an older assignment than the
- * heartbeat answers is opened at another coordinator, because its coordinator gets no updates. */
+/* If the stream stays behind the assignments in heartbeat answers, it is opened at another
+ * coordinator. */
 static void host_check_stream(struct worker_host *h, const struct beat_answer *a)
 {
     if (h->legacy || !h->life.registered || !h->self.incarnation) return;
@@ -150,8 +148,8 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
 
         life_reset(&h->life);
         host_drop_all(h);
-        /* If the coordinator has admitted the instance, keep the instance. The coordinator would
-         * take a new instance for a second process. */
+        /* A coordinator that admitted the instance would take a new instance for a second
+         * process. */
         if (!admitted) host_new_instance(h);
         verdict = h->drain ? LIFE_KEPT : LIFE_REGISTER;
     }
@@ -169,10 +167,9 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
     if (a->drain) worker_host_drain(h);
 }
 
-/* Another process has this worker id: drops all partitions, and registers less often. */
 static void host_id_in_use(struct worker_host *h, struct str why)
 {
-    /* A few refusals are normal after a restart, because the previous process was just active. */
+    /* After a restart a few refusals are normal, because the previous process was just active. */
     bool usual = h->life.refusals < REFUSALS_USUAL;
     uint64_t pause_ms = life_refused(&h->life);
 
@@ -195,7 +192,7 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
         LOG_WARN(h->options.log, "heartbeat was not acknowledged",
                  log_i64("status", answer->status), log_str("why", answer->text));
         h->counts.beats_failed++;
-        if (answer->reset) host_forget(h); /* refused because of this registration */
+        if (answer->reset) host_forget(h); /* the coordinator refuses this registration */
     } else {
         host_take_answer(h, answer);
     }
@@ -208,7 +205,6 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
     if (!h->closing) host_schedule(h);
 }
 
-/* Returns true if the worker can keep the terms. Otherwise logs which settings conflict. */
 static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms)
 {
     const struct worker_host_options *o = &h->options;
@@ -232,8 +228,8 @@ static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms
     return true;
 }
 
-/* Refuses a registration's terms. Sends Leave, because the coordinator has registered the worker.
- * If a job of an old registration may still run, stays silent until the old fence time ends. */
+/* Refuses a registration's terms. Leave ends the registration, but is not sent while a job of an
+ * earlier registration may still run. */
 static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
 {
     bool worked = h->life.registered || h->job_runs;
@@ -244,7 +240,7 @@ static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
     host_schedule(h);
 }
 
-/* Handles the answer to Register. If the coordinator sends no terms, the worker uses its own. */
+/* If the coordinator sends no terms, the worker uses its own. */
 void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
                      const Muster__V1__RegisterResponse *response)
 {
@@ -265,7 +261,7 @@ void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
     if (!response && !foreign) {
         LOG_WARN(h->options.log, "registration failed: retrying",
                  log_i64("status", outcome->status), log_str("why", outcome->text));
-        return; /* the next heartbeat's answer demands a registration again */
+        return; /* the next heartbeat's answer requests a registration again */
     }
     if (!foreign && a->coord_epoch < h->life.coord_epoch) return;
     if (!host_terms_fit(h, &terms)) {
@@ -274,7 +270,7 @@ void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
     }
     h->legacy = foreign;
     life_registered(&h->life, h->register_interval_ms, &terms);
-    if (!h->life.registered) return; /* the worker was fenced in the meantime */
+    if (!h->life.registered) return; /* fenced in the meantime */
     if (!foreign && a->incarnation != h->self.incarnation) {
         parts_drop_all(h);
         h->self.incarnation = a->incarnation;
@@ -327,11 +323,11 @@ void host_answered(struct worker_host *h, enum host_call call, enum err err)
     if (call == CALL_LEAVE && h->drain == DRAIN_LEAVE) host_drained(h, true);
     if (call == CALL_ACK_CHECKPOINT) rounds_acked(h, err);
     if (call != CALL_ACK_REVOKE) return;
-    /* An acknowledgement that the coordinator refused is too late, and counts as sent. While
-     * draining, a lost AckRevoke is not repeated, because Leave has the same effect. */
+    /* A refused acknowledgement came too late and is not repeated. While draining none is repeated,
+     * because Leave has the same effect. */
     if (h->drain == DRAIN_ACK) err = ERR_OK;
     tenures_acked(&h->tenures, !err);
-    if (!err) acks_send(h); /* after an error, the next heartbeat repeats the acknowledgements */
+    if (!err) acks_send(h); /* after an error, the next heartbeat sends them again */
     host_drain_step(h);
 }
 
@@ -345,7 +341,7 @@ void host_drain_step(struct worker_host *h)
     if (h->closing || h->drain == DRAIN_NO || h->drain == DRAIN_DONE) return;
     if (h->drain == DRAIN_WORK) {
         if (!h->drain_beat_over || tenures_held(&h->tenures) || h->job_runs) return;
-        if (!h->drain_beat_ok || !h->self.incarnation) { /* no answer, or not registered */
+        if (!h->drain_beat_ok || !h->self.incarnation) {
             host_drained(h, true);
             return;
         }
@@ -461,7 +457,7 @@ void worker_host_close(struct worker_host *h, void (*done)(void *owner), void *o
     timer_stop(&h->idle);
     timer_stop(&h->drain_timer);
     timer_stop(&h->watch_again);
-    worker_close(h->thread); /* waits for a running job; the job's end frees its data */
+    worker_close(h->thread);
     parts_drop_all(h);
     rpc_channel_close(h->channel, host_free, h);
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker's calls to its coordinator: heartbeats, registration, assignments, acknowledgements.
- * All use one channel, which keeps a spare connection to another coordinator.
- *
- * This file only encodes and decodes messages. Every call has a timeout. A heartbeat that is not
- * answered in time counts as lost, and the next heartbeat goes to another coordinator. Every
- * coordinator forwards to the leader. Runs on the event loop's thread. */
+ * Only encodes and decodes messages. A heartbeat without an answer in time is lost, and the next
+ * one goes to another coordinator. Runs on the event loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +16,15 @@
 
 enum {
     BACKOFF_FIRST_MS = 50,
-    BACKOFF_MAX_MS = 1000, /* a longer pause might fence the worker without need */
+    BACKOFF_MAX_MS = 1000, /* a longer pause might fence the worker */
     DIAL_TIMEOUT_MS = 2000,
     PING_AFTER_MS = 10000, /* silence on the spare connection before a ping */
     PING_TIMEOUT_MS = 5000,
     HOST_CALLS_CALL_TIMEOUT_MS = 5000,
     LEAVE_TIMEOUT_MS = 1000,
-    WATCH_AGAIN_FIRST_MS = 500, /* not urgent: heartbeat answers contain the same assignments */
+    WATCH_AGAIN_FIRST_MS = 500, /* not urgent: heartbeat answers have the same data */
     WATCH_AGAIN_MAX_MS = 4000,
-    SILENCE_TIMEOUTS = 2, /* a silent connection is closed after this many heartbeat timeouts */
+    SILENCE_TIMEOUTS = 2, /* heartbeat timeouts until a silent connection is closed */
     ANSWER_ARENA_MAX = 64 << 20,
     REQUEST_MAX = 64 << 20,
     RESPONSE_MAX = 32 << 20,
@@ -41,7 +38,7 @@ static bool beat_text(const struct rpc_client_call *call, struct str name, struc
     return rpc_call_trailer(call, name, ret_text) || rpc_call_header(call, name, ret_text);
 }
 
-/* Reads a number from the trailers. Without the number, returns false and sets *ret_number to 0. */
+/* False: the trailers have no such number. */
 static bool beat_number(const struct rpc_client_call *call, struct str name, uint64_t *ret_number)
 {
     struct str text;
@@ -50,7 +47,6 @@ static bool beat_number(const struct rpc_client_call *call, struct str name, uin
     return beat_text(call, name, &text) && !str_to_u64(text, ret_number);
 }
 
-/* Decodes the answer into the arena. Returns NULL if the answer is malformed. */
 static const void *answer_read(struct arena *arena, const ProtobufCMessageDescriptor *descriptor,
                                struct str bytes)
 {
@@ -95,7 +91,7 @@ static void beat_on_answer(void *owner, const struct rpc_client_call *call,
     h->beating = false;
     if (h->closing) return;
     /* The coordinator may be busy, stopped or cut off, so the next heartbeat uses the spare
-     * connection. (The channel itself replaces a broken connection.) */
+     * connection. */
     if (!outcome->answered && outcome->status == GRPC_DEADLINE_EXCEEDED)
         rpc_channel_answer_late(h->channel, SILENCE_TIMEOUTS * h->beat_timeout_ms);
     answer.has_epoch = beat_number(call, STR("x-coord-epoch"), &answer.coord_epoch);
@@ -123,8 +119,8 @@ bool beat_send(struct worker_host *h, enum life_phase phase, uint64_t timeout_ms
         {.name = STR("x-worker-load"), .value = STR_EMPTY},
         {.name = STR("x-worker-incarnation"), .value = STR_EMPTY},
     };
-    /* One attempt, because the next heartbeat is the retry. More attempts would multiply a fleet's
-     * load when its coordinators are already too busy to answer. */
+    /* One attempt, because the next heartbeat is the retry. More attempts would increase the load
+     * on busy coordinators. */
     struct rpc_call_options call = {.path = "/rollout.transport.v1.Heartbeat/Beat",
                                     .timeout_ms = timeout_ms,
                                     .attempts_max = 1,
@@ -212,8 +208,8 @@ void call_register(struct worker_host *h, uint64_t interval_ms)
     pack_text(&request, 1, str_from(h->options.worker_id));
     pack_text(&request, 2, str_from(h->options.run_id));
     pack_text(&request, 3, str_from(h->self.instance));
-    pack_u64(&request, 4, 2 * interval_ms); /* the lease in milliseconds */
-    pack_u64(&request, 7, true);            /* says that the worker fences itself */
+    pack_u64(&request, 4, 2 * interval_ms);
+    pack_u64(&request, 7, true); /* the worker fences itself */
     pack_u64(&request, 8, h->life.coord_epoch);
     if (call_send(h, CALL_REGISTER, &request)) h->register_interval_ms = interval_ms;
 }
@@ -253,7 +249,7 @@ static void watch_take(struct worker_host *h, const Muster__V1__AssignmentRespon
     size_t count = response->n_granted + response->n_revoking;
     struct grant *grants = calloc(count + 1, sizeof *grants), *next = grants;
 
-    if (!grants) return; /* the next heartbeats' answers contain the assignment, too */
+    if (!grants) return; /* heartbeat answers have the same assignment */
     for (size_t i = 0; i < response->n_granted; i++)
         *next++ = (struct grant){response->granted[i]->partition, response->granted[i]->grant_epoch,
                                  false};
@@ -270,7 +266,7 @@ static void watch_on_message(void *owner, struct rpc_client_call *call, struct s
     const Muster__V1__AssignmentResponse *response;
     struct arena arena;
 
-    if (h->closing || call != h->watch) return; /* the message is from a stream that was closed */
+    if (h->closing || call != h->watch) return; /* the message is from a closed stream */
     response = answer_read(&arena, &muster__v1__assignment_response__descriptor, bytes);
     if (response) {
         h->watch_failures = 0;
@@ -307,8 +303,8 @@ static void watch_open(struct worker_host *h)
 
     if (h->watch || h->closing || !h->watch_wanted) return;
     request = host_call_begin(h, h->self.incarnation);
-    /* Field 3, known_epoch, is not set: grants may change within an epoch, so the stream must begin
-     * with all grants. */
+    /* Field 3, known_epoch, is not set: the stream must begin with all grants, because grants may
+     * change within an epoch. */
     pack_u64(&request, 4, h->life.coord_epoch);
     err = request.err;
     if (!err) err = rpc_call_start(h->channel, &call, &events, h, &h->watch);

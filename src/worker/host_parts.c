@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The partitions that a worker holds, the acknowledgements to the coordinator (partitions returned,
- * and checkpoint rounds), and the job. One job runs at a time, for one partition.
- *
- * A job runs on the processing thread and alone uses its partition. Other code runs on the loop. */
+/* The partitions that a worker holds, their acknowledgements, and the job. One job runs at a time,
+ * for one partition, on the processing thread. Other code runs on the loop. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +28,7 @@ static void part_release(struct held_partition *part)
 {
     if (!part) return;
     if (part->busy)
-        part->dropped = true; /* the partition is freed when its job ends */
+        part->dropped = true;
     else
         part_free(part);
 }
@@ -76,7 +74,7 @@ void parts_assign(struct worker_host *h, uint64_t assignment_epoch, struct grant
 
 /* -- acknowledgements: sent until answered, because the coordinator recognises repeats -- */
 
-/* Formats the reference of the checkpoint under the row's own token, or "" if there is none. */
+/* The reference of the checkpoint under the row's own token, or "". */
 static void row_reference(const struct worker_host *h, const struct tenure *row,
                           char text[CHECKPOINT_REFERENCE_CAP])
 {
@@ -104,7 +102,7 @@ void acks_send(struct worker_host *h)
     }
     pack_u64(&request, 4, h->life.coord_epoch);
     if (count && !call_send(h, CALL_ACK_REVOKE, &request))
-        tenures_acked(&h->tenures, false); /* the next heartbeat repeats the acknowledgements */
+        tenures_acked(&h->tenures, false); /* the next heartbeat sends them again */
 }
 
 /* -- checkpoint rounds -- */
@@ -113,7 +111,7 @@ void rounds_begin(struct worker_host *h, uint64_t round)
 {
     if (round == 0 || round <= h->round_acked) return;
     if (round == h->round) {
-        rounds_check(h); /* the coordinator ordered it again: the acknowledgement was lost */
+        rounds_check(h); /* the coordinator lost the acknowledgement */
         return;
     }
     h->round = round;
@@ -155,7 +153,7 @@ void rounds_acked(struct worker_host *h, enum err err)
 {
     if (!err) h->round_acked = max_u64(h->round_acked, h->round_sent);
     h->round_sent = 0;
-    if (!err) rounds_check(h); /* meanwhile the coordinator may have ordered another round */
+    if (!err) rounds_check(h); /* the coordinator may have ordered another round */
 }
 
 /* -- called on the processing thread -- */
@@ -242,11 +240,11 @@ static void job_failed(struct worker_host *h, struct tenure *row, const struct p
     if (job->late) return; /* the job was slow, but the worker may be healthy */
     row->want_write = false;
     if (job->err == ERR_FENCED && row->token == part->token) {
-        row->state = TENURE_GONE; /* the next assignment settles who owns the partition */
+        row->state = TENURE_GONE; /* the next assignment says who owns the partition */
         return;
     }
     if (job->err != ERR_UNKNOWN && job->err != ERR_NOMEM && job->err != ERR_FULL)
-        return; /* the state is unchanged: repeat the job later */
+        return; /* the state is unchanged, so the job is repeated later */
     if (row->state == TENURE_WORK) row->state = TENURE_CLAIM;
     row->begun = false;
 }
@@ -288,10 +286,10 @@ static void job_done(struct job *base, enum err err)
     h->job_runs = false;
     h->busy_ms += mono_elapsed_ms(h->job_began, now);
     if (h->options.plugins) plugins_busy(h->options.plugins, false);
-    if (!h->closing) (void)host_check_fence(h); /* comes before the use of the job's result */
+    if (!h->closing) (void)host_check_fence(h); /* check before using the job's result */
     part->busy = false;
     if (h->closing || err) {
-        if (part->dropped) part_free(part); /* otherwise its row owns the partition */
+        if (part->dropped) part_free(part);
         return;
     }
     row = part->dropped ? NULL : tenures_find(&h->tenures, part->partition);
@@ -318,7 +316,6 @@ static bool parts_may_read(const struct worker_host *h, mono_time now)
            (!o->use_plugin || (o->plugins && plugins_ready(o->plugins)));
 }
 
-/* Returns true if the row, which is not GONE, needs a job now. */
 static bool parts_has_work(const struct worker_host *h, const struct tenure *row, mono_time now)
 {
     const struct held_partition *part = row->data;
@@ -375,7 +372,7 @@ static void parts_submit(struct worker_host *h, struct tenure *row, mono_time no
     if (h->options.plugins) plugins_busy(h->options.plugins, true);
 }
 
-/* Leaves without a job if the partition was never claimed under its token: nothing to write. */
+/* A partition that was never claimed under its token has nothing to write. */
 static bool part_leave_at_once(struct tenure *row)
 {
     const struct held_partition *part = row->data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads one batch of a partition's input: files in order, lines in chunks. A batch reads one file,
- * so that its records and the file's offset change together. Runs on the processing thread. */
+/* Reads one batch of a partition's input. A batch has lines of one file, so that records and offset
+ * change together. Runs on the processing thread. */
 #include "worker/intake.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ static_assert(INTAKE_LINE_MAX < INTAKE_CHUNK, "a chunk that starts at a line hol
 
 struct sources {
     char prefix[16];
-    struct buf names;  /* all names, each with a NUL */
+    struct buf names;
     const char **each; /* sorted */
     size_t count;
     enum err err;
@@ -65,7 +65,7 @@ static enum err find_sources(const struct intake_options *options, uint32_t part
 struct batch {
     const struct intake_options *options;
     struct tally_record *records;
-    size_t count, max; /* number of records in this batch, and its limit */
+    size_t count, max;
     size_t lines, rejected;
     char *chunk;
     struct buf mapped;
@@ -88,8 +88,8 @@ static enum err take_line(struct batch *b, struct str line, struct note *note)
     return ERR_OK;
 }
 
-/* Skips a line at `offset` that is longer than INTAKE_LINE_MAX bytes. *ret_end is the offset after
- * the line, or `offset` if the file does not contain the line's end yet. */
+/* Skips a line of more than INTAKE_LINE_MAX bytes. *ret_end is `offset` if the line has no end
+ * yet. */
 static enum err skip_line(struct batch *b, struct fs_file *file, uint64_t offset, uint64_t *ret_end)
 {
     uint64_t at = offset;
@@ -124,7 +124,7 @@ static enum err intake_read_chunk(struct batch *b, struct fs_file *file, uint64_
             err = skip_line(b, file, *offset + at, &end);
             *ret_more = end != *offset + at;
             *offset = end;
-            return err; /* the chunk's buffer was overwritten */
+            return err;
         }
         if (at + len == got) break; /* the line continues after this chunk */
         err = take_line(b, str_of(b->chunk + at, len), note);
@@ -185,7 +185,7 @@ enum err intake_batch(const struct intake_options *options, uint32_t partition,
     buf_init(&b.mapped, INTAKE_LINE_MAX);
     buf_init(&sources.names, TALLY_SOURCES_MAX * (FS_NAME_MAX + 1));
     err = b.records && b.chunk ? find_sources(options, partition, &sources, note) : ERR_NOMEM;
-    /* Stops after the first file with lines, because its records and its offset change together. */
+    /* Stops after the first file with lines, because records and offset must change together. */
     for (size_t i = 0; !err && b.lines == 0 && i < sources.count; i++) {
         uint64_t before = tally_offset(tally, str_from(sources.each[i])), after = before;
         err = intake_read_file(&b, sources.each[i], &after, note);

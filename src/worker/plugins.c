@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads plugins by their manifests, watches their files, reloads plugins between jobs, and stops
- * them when the worker is fenced. Runs on the event loop's thread, except plugins_call. */
+/* Loads plugins by their manifests, watches their files, and reloads plugins between jobs. Runs on
+ * the event loop's thread, except plugins_call. */
 #include "worker/plugins.h"
 
 #include <stdio.h>
@@ -23,22 +23,22 @@ enum {
 #define SOCKET_TEMPLATE "./data/sidecars/{name}-{pid}.sock"
 
 struct watched_file {
-    const char *path;    /* borrowed from the plugin */
-    struct fs_info seen; /* all 0 if the file does not exist */
+    const char *path;
+    struct fs_info seen;
 };
 struct plugin {
     struct plugins *set;
-    char *path;                     /* path of the manifest */
-    char library_path[FS_PATH_CAP]; /* path of a shared object */
+    char *path;
+    char library_path[FS_PATH_CAP];
     struct manifest *manifest;
     const struct manifest_facts *facts;
-    const struct muster_plugin *library; /* NULL unless the plugin is a shared object */
-    struct sidecar *sidecar;             /* NULL unless the plugin is a process */
-    struct sidecar_line line;            /* only the processing thread uses it */
+    const struct muster_plugin *library; /* NULL if the plugin is a process */
+    struct sidecar *sidecar;             /* NULL if the plugin is a shared object */
+    struct sidecar_line line;
     struct watched_file files[FILES_MAX];
     size_t file_count;
     mono_time changed; /* time of the last file change; MONO_NEVER: nothing to reload */
-    bool waits;        /* the reload waits until a job ends */
+    bool waits;        /* a reload is due when the running job ends */
 };
 struct plugins {
     struct plugins_options options;
@@ -52,7 +52,7 @@ struct plugins {
 
 /* -- paths -- */
 
-/* Fills the plugin's name and this process's id into the template of the socket's path. */
+/* Puts the plugin's name and this process's id into the socket's path. */
 static enum err socket_path(const struct plugin *p, char **ret_path)
 {
     const struct str name = p->facts->socket_template;
@@ -78,7 +78,7 @@ static enum err socket_path(const struct plugin *p, char **ret_path)
     return err;
 }
 
-/* Sets the path of a shared object, which is relative to the directory of its manifest. */
+/* A relative path is relative to the manifest's directory. */
 static void plugin_name_library(struct plugin *p)
 {
     const char *slash = strrchr(p->path, '/'), *library = p->facts->library.at;
@@ -205,7 +205,6 @@ static void plugin_watch(struct plugin *p, const char *path)
         (struct watched_file){path, file_look(p->set->options.io->fs, path)};
 }
 
-/* Watches the manifest and the plugin's files: its library, or each file in its command line. */
 static void plugin_watch_files(struct plugin *p)
 {
     struct fs *fs = p->set->options.io->fs;
@@ -372,7 +371,7 @@ void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
     set->done = done;
     set->done_owner = owner;
     timer_stop(&set->look);
-    set->closing = set->count + 1; /* the 1 keeps the set alive during this loop */
+    set->closing = set->count + 1; /* 1 more, so that the set is not freed during this loop */
     for (size_t i = 0, count = set->count; i < count; i++) {
         struct sidecar *sidecar = set->each[i].sidecar;
         set->each[i].sidecar = NULL;

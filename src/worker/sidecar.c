@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process of a sidecar: its start, the test of its socket, restarts with growing pauses, and
- * its stop. No event starts the process while `halted` or `closing`. Event loop's thread. */
+ * its stop. Event loop's thread. */
 #include "worker/sidecar.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "worker/sidecar_call.h"
 
 struct sidecar {
-    struct sidecar_options options; /* the copies below replace its name, command and socket_path */
+    struct sidecar_options options; /* its texts are the copies below */
     char name[128], path[108], address[128];
     const char *words[SIDECAR_WORDS_MAX + 2];
     struct process *process;
@@ -163,7 +163,7 @@ static void sidecar_look(struct sidecar *s)
         timer_start_in(&s->timer, SIDECAR_LOOK_MS);
 }
 
-/* Handles a process that runs, but never accepted a connection on its socket. */
+/* The process runs, but never accepted a connection on its socket. */
 static void sidecar_never_bound(struct sidecar *s)
 {
     struct note note;
@@ -270,7 +270,7 @@ void sidecar_resume(struct sidecar *s)
     if (!s->halted || s->closing) return;
     s->halted = s->reloading = false;
     s->failures = 0;
-    timer_start_in(&s->timer, 0); /* a process that is being killed is replaced after its end */
+    timer_start_in(&s->timer, 0);
 }
 
 static void sidecar_send_shutdown(struct sidecar *s)

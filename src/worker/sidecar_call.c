@@ -51,7 +51,7 @@ enum err sidecar_frame(struct str method, const struct str *payload, struct buf 
         into->len = start;
         return err;
     }
-    into->len--; /* without the line end */
+    into->len--;
     len = into->len - start - PREFIX;
     for (int i = 0; i < PREFIX; i++) into->data[start + (size_t)i] = (char)(len >> (24 - 8 * i));
     return ERR_OK;
@@ -77,7 +77,6 @@ static enum err line_wait(int fd, short what, uint64_t deadline)
     return ready == 0 ? ERR_TIMEOUT : ERR_OK;
 }
 
-/* Sends or receives exactly `len` bytes, before the deadline. */
 static enum err line_move(int fd, bool sends, char *at, size_t len, uint64_t deadline)
 {
     enum err err = ERR_OK;
@@ -132,7 +131,7 @@ static enum err line_call_once(struct sidecar_line *line, uint64_t deadline, str
 
     if (!err) err = line_move(line->fd, true, line->work.data, line->work.len, deadline);
     if (!err) err = line_receive_frame(line->fd, deadline, reply);
-    if (err) line_hang_up(line); /* closes, so that the next call cannot read this call's answer */
+    if (err) line_hang_up(line); /* so that the next call cannot read this call's late answer */
     return err;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Totals by key and offsets by source, in two maps of the same type. Processing thread. */
+/* Two maps: totals by key, offsets by source. Processing thread. */
 #include "worker/tally.h"
 
 #include <stdlib.h>
@@ -53,7 +53,6 @@ enum err tally_parse(struct str line, struct tally_record *ret_record)
     return ERR_OK;
 }
 
-/* Finds or creates the total. */
 static enum err total_of(struct map *map, struct str key, struct tally_total **ret_total)
 {
     *ret_total = map_make(map, key, sizeof **ret_total);
@@ -103,7 +102,7 @@ static int by_key(const void *left, const void *right)
     return str_compare(a->key, b->key);
 }
 
-/* Returns the entries sorted by key, or NULL if memory runs out. The caller frees the array. */
+/* The entries sorted by key, in an array that the caller frees. NULL: no memory. */
 static struct map_entry *sorted(const struct map *map)
 {
     struct map_entry *list = calloc(map_count(map) + 1, sizeof *list), *entry;

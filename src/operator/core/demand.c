@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and the rows they form. A request is built into a separate row in the scratch arena.
- * Then the request joins the row with the same key, which is created if needed. A row's sums are
- * computed when the row is read. No I/O. */
+/* The requests of one cluster and the rows that they form. No I/O. */
 #include "operator/core/demand.h"
 
 #include <stdlib.h>
@@ -11,8 +9,8 @@
 #include "model/penalty.h"
 
 enum {
-    SCRATCH_MAX = 8 << 20, /* bytes for one request: 64 requirements of 1,024 values, twice */
-    ROW_MAX = 4 << 20,     /* limit of a row's memory in bytes */
+    SCRATCH_MAX = 8 << 20, /* bytes; fits 64 requirements of 1,024 values */
+    ROW_MAX = 4 << 20,     /* bytes */
     KEY_MAX = FINGERPRINT_MAX + 1 + GROUP_MAX,
 };
 
@@ -21,15 +19,15 @@ struct row {
     struct arena arena;   /* memory of profile and group */
     struct str key;       /* fingerprint NUL group; the bytes are stored after the row */
     struct list requests; /* struct entry */
-    uint64_t named; /* dimensions that a request has named since the sums were last computed */
-    bool stale;     /* the sums are out of date */
+    uint64_t named;
+    bool stale; /* the sums are out of date */
 };
 struct entry { /* one request */
     struct list link;
     struct row *row;
     struct resources unit;
     uint32_t count;
-    uint64_t list; /* number of the source's last full list with this request */
+    uint64_t list; /* newest full list that has this request */
     size_t id_len;
     char id[];
 };
@@ -39,7 +37,7 @@ struct demand {
     struct arena scratch;
     struct buf key;
     uint64_t change, list, refused;
-    bool listing, listed; /* listed: the source has given at least one full list */
+    bool listing, listed;
 };
 
 enum err demand_open(uint64_t seed, struct demand **ret_demand)
@@ -52,7 +50,7 @@ enum err demand_open(uint64_t seed, struct demand **ret_demand)
     dimensions_init(&d->dimensions);
     arena_init(&d->scratch, SCRATCH_MAX);
     buf_init(&d->key, KEY_MAX);
-    d->change = 1; /* starts at 1, because 0 means no change */
+    d->change = 1; /* 0 means no change */
     *ret_demand = d;
     return ERR_OK;
 }
@@ -142,8 +140,7 @@ static enum err demand_check_plain(const struct capacity_request *r, struct note
     return ERR_OK;
 }
 
-/* Copies the table of resource names, so that a refused request adds no names to the table. The
- * table is small, so the copy is cheap. */
+/* Works on a copy of the names, so that a refused request adds none. */
 static struct dimensions try_names(const struct demand *d)
 {
     struct dimensions names = d->dimensions;
@@ -152,7 +149,7 @@ static struct dimensions try_names(const struct demand *d)
     return names;
 }
 
-/* Adds the new names to the table, in the same order, so that they get the same numbers. */
+/* Adds the new resource names in the same order, so that each keeps its number. */
 static enum err keep_names(struct demand *d, const struct dimensions *tried, struct note *note)
 {
     enum err err = ERR_OK;
@@ -165,7 +162,6 @@ static enum err keep_names(struct demand *d, const struct dimensions *tried, str
     return err;
 }
 
-/* Builds the row of one unit in the scratch arena. */
 static enum err build(struct demand *d, const struct capacity_request *r, struct dimensions *names,
                       struct need *ret_need, struct note *note)
 {
@@ -215,7 +211,6 @@ static void row_sum(struct row *row)
     row->stale = false;
 }
 
-/* Returns whether the row can take a unit within the limit of dimensions. */
 static bool row_takes(struct row *row, const struct resources *unit)
 {
     if (resource_bits(row->named | unit->mask) <= RESOURCES_MAX) return true;
@@ -305,7 +300,7 @@ static bool entry_is(const struct entry *entry, const struct row *row, const str
 static void entry_set(struct demand *d, struct entry *entry, struct row *row,
                       const struct need *need, uint32_t count)
 {
-    /* Append first: if the new row is the old row, the row must not be freed in between. */
+    /* Append first: a row that stays the same must not be freed in between. */
     struct row *old = entry->row;
 
     list_remove(&entry->link);

@@ -9,9 +9,8 @@ static int compare_labels(const void *a, const void *b)
     return str_compare(((const struct label *)a)->key, ((const struct label *)b)->key);
 }
 
-/* The original operator joins the values before it compares them. A value contains no ',', so
- * comparing value by value gives the same order, except for bytes below ',' at the end of the
- * shorter value. Those bytes ('!'..'+') never occur in Kubernetes label values. */
+/* The original operator compares the joined values "a,b". No character of a label value is less
+ * than ',', so comparing value by value gives the same order. */
 static int compare_values(const struct selector_term *a, const struct selector_term *b)
 {
     size_t both = min_size(a->value_count, b->value_count);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps a record per machine while the machine is in the cluster, and until the source has taken
- * its last change. A report's texts are one allocation, which the next report replaces. No I/O. */
+/* A record for each machine of the cluster. A machine that left keeps its record until the source
+ * has taken the change. No I/O. */
 #include "operator/core/nodes.h"
 
 #include <stdlib.h>
 
 struct nodes_record {
-    struct list changed;      /* a node of nodes->changed until nodes_take() returns the change */
-    bool gone;                /* the machine left; its record stays until the change is taken */
-    struct cluster_node node; /* views of `body`, and of `id` */
+    struct list changed; /* linked into nodes->changed while a change is pending */
+    bool gone;           /* the machine left the cluster */
+    struct cluster_node node;
     void *body;
-    uint64_t session; /* number of the session in which the shard last reported the machine */
+    uint64_t session;
     char id[];
 };
 struct nodes {
-    struct map by_id;    /* in order of first report; a machine that left stays until taken */
-    struct list changed; /* list of nodes_record.changed, oldest change first */
-    char taken[ID_MAX];  /* the id returned last by nodes_take() */
+    struct map by_id;
+    struct list changed; /* oldest change first */
+    char taken[ID_MAX];
     uint64_t session;
     size_t counts[NODE_PHASE_COUNT];
 };
@@ -75,7 +75,7 @@ void nodes_close(struct nodes *nodes)
 
 /* -- the copy of a report -- */
 
-/* node_keep_texts() treats labels and taints as arrays of texts. */
+/* node_keep_texts() treats both structs as arrays of texts. */
 static_assert(sizeof(struct label) == 2 * sizeof(struct str), "key, value");
 static_assert(sizeof(struct taint) == 3 * sizeof(struct str), "key, value, effect");
 
@@ -87,7 +87,6 @@ static size_t node_text_bytes(const struct str *texts, size_t count)
     return bytes;
 }
 
-/* Copies `texts` to `room` and makes `texts` point to the copy. Returns the end of the copy. */
 static char *node_keep_texts(struct str *texts, size_t count, char *room)
 {
     for (size_t i = 0; i < count; i++) {
@@ -98,7 +97,7 @@ static char *node_keep_texts(struct str *texts, size_t count, char *room)
     return room;
 }
 
-/* Copies texts and lists of `given` to one allocation; copies the other members unchanged. */
+/* Copies `given` with all its texts and lists to one allocation. */
 static void *node_keep(const struct cluster_node *given, struct cluster_node *ret_node)
 {
     const void *lists[] = {given->labels, given->resources, given->taints};
@@ -143,7 +142,6 @@ static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)
     if (list_empty(&r->changed)) list_append(&nodes->changed, &r->changed);
 }
 
-/* Marks the machine as left: no longer counted, and removed when the change is taken. */
 static void node_leave(struct nodes *nodes, struct nodes_record *r)
 {
     assert(!r->gone);
@@ -167,7 +165,7 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
     }
     if (is_new) {
         list_init(&r->changed);
-        r->gone = true; /* handled like a machine that left until its state is set */
+        r->gone = true; /* so that the machine is counted when its state is set */
     }
     drained = given->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machines of this cluster as the shard last reported them, with the phase that users of the
- * cluster see.
+/* The machines of a cluster as the shard last reported them, with the phase that users see. Pure.
  *
  *   state from the shard         phase
  *   SPECULATIVE, CREATING        Provisioning
@@ -11,9 +10,9 @@
  *   FAILED                       Failed
  *   all others                   Provisioning
  *
- * Invariants: I3 A machine that has not left is counted in one phase. I4 A machine that has left
- * stays in the table only until its source has taken that change. A source takes changes one by
- * one. A machine that changed twice in between is taken once, in its newest state. Pure. */
+ * A source takes changes one by one, and each machine in its newest state. Invariants: I3 A machine
+ * that has not left is counted in one phase. I4 A machine that has left stays in the table only
+ * until its source has taken that change. */
 #ifndef OPERATOR_CORE_NODES_H
 #define OPERATOR_CORE_NODES_H
 #include "base/list.h"
@@ -21,8 +20,8 @@
 #include "model/machine.h"
 
 enum {
-    NODES_MAX = 1 << 20,  /* machines of one cluster; further machines are counted but not shown */
-    NODE_TAINTS_MAX = 64, /* taints of one machine */
+    NODES_MAX = 1 << 20, /* further machines are counted but not shown */
+    NODE_TAINTS_MAX = 64,
 };
 
 enum node_phase {
@@ -41,10 +40,10 @@ enum node_phase node_phase_of(enum machine_state state);
 struct taint {
     struct str key, value, effect;
 };
-/* One machine. Texts and lists from nodes_*() are valid until the table changes. */
+/* One machine. Texts and lists are valid until the table changes. */
 struct cluster_node {
     struct str machine_id;
-    enum machine_state state; /* MACHINE_UNSPECIFIED: a state that this version does not know */
+    enum machine_state state; /* MACHINE_UNSPECIFIED: unknown to this version */
     enum node_phase phase;
     struct str node_name, provider_id, last_error;
     const struct label *labels; /* sorted by key */
@@ -58,19 +57,19 @@ struct cluster_node {
 struct nodes;
 enum err nodes_open(uint64_t seed, struct nodes **ret_nodes); /* ERR_NOMEM */
 void nodes_close(struct nodes *nodes);                        /* NULL is allowed */
-/* Copies a report of the shard, except given->phase. ERR_FULL (NODES_MAX), ERR_NOMEM. */
+/* given->phase is ignored. ERR_FULL (NODES_MAX), ERR_NOMEM. */
 enum err nodes_report(struct nodes *nodes, const struct cluster_node *given);
-/* Sets the phase of a machine after a step of its reclaim, before the shard reports the step:
- * Draining, Drained or Failed. Ignored for a machine that is not in the table. */
+/* Sets the phase to Draining, Drained or Failed before the shard reports this state. Ignores an
+ * unknown machine. */
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);
-/* Begins a new session. Machines that are not reported until nodes_sweep() count as left. */
+/* Begins a session. nodes_sweep() treats machines without a report in this session as left. */
 void nodes_session(struct nodes *nodes);
-size_t nodes_sweep(struct nodes *nodes); /* returns the number of machines that left */
+size_t nodes_sweep(struct nodes *nodes);
 size_t nodes_count(const struct nodes *nodes, enum node_phase phase);
 const struct cluster_node *nodes_find(const struct nodes *nodes,
                                       struct str machine_id); /* NULL: no such machine */
-/* Takes the oldest change: returns the id of a machine that changed or left. Returns false if there
- * is no change. The id is valid until the next call of nodes_take(). */
+/* Takes the oldest change. The machine's id is valid until the next call. False: there is no
+ * change. */
 bool nodes_take(struct nodes *nodes, struct str *ret_id);
 /* Returns the next machine in order of first report, or NULL. *cursor must be 0 at first. */
 const struct cluster_node *nodes_next(const struct nodes *nodes, size_t *cursor);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of reclaim orders, by id and by machine. The newest order of a machine replaces the
- * older order. An order is freed when it is over and no longer needs a report. No I/O. */
+/* The table of reclaim orders, by id and by machine. A new order of a machine replaces the earlier
+ * order. An order is freed when it is over and needs no report. No I/O. */
 #include "operator/core/reclaims.h"
 
 #include <stdlib.h>
@@ -9,21 +9,21 @@
 
 struct reclaims_record {
     struct reclaim reclaim;
-    uint64_t change; /* number of the order's newest change, which reclaims_saved() confirms */
+    uint64_t change; /* number of the newest change; see reclaims_saved() */
     bool replaced;
-    wall_time report_at; /* earliest time of the next report */
+    wall_time report_at;
     /* in the present session: */
     bool ordered; /* the shard knows the order */
-    /* the state that the shard reported for the machine: Draining, Configured, any */
+    /* states that the shard reported for the machine; `seen`: any state */
     bool seen_draining;
     bool seen_configured;
     bool seen;
-    bool departed; /* the machine left the cluster or serves it again, so no report is needed */
-    char texts[];  /* texts of the order's id and machine */
+    bool departed; /* the machine left or serves the cluster again, so no report is needed */
+    char texts[];  /* id and machine */
 };
 struct reclaims {
-    struct map by_id;      /* struct reclaims_record by id of the order */
-    struct map by_machine; /* struct reclaims_record by machine: the machine's newest order */
+    struct map by_id;
+    struct map by_machine; /* by machine: its newest order */
     uint64_t change, saved;
     bool reporting;
 };
@@ -64,7 +64,7 @@ static struct reclaims_record *record_make(const struct reclaim *order)
     return record;
 }
 
-/* Adds the order to both tables, by id and by machine, or to none. */
+/* Enters the order into both tables or into none. */
 static enum err record_enter(struct reclaims *r, struct reclaims_record *record)
 {
     struct reclaims_record *older = map_remove(&r->by_machine, record->reclaim.machine);
@@ -74,7 +74,7 @@ static enum err record_enter(struct reclaims *r, struct reclaims_record *record)
         err = map_put(&r->by_machine, record->reclaim.machine, record);
         if (err) map_remove(&r->by_id, record->reclaim.id);
     }
-    /* If the older order could not be put back, it can no longer be found, so it ends. */
+    /* If the older order cannot be put back, nobody can find it, so it ends. */
     if (older)
         older->replaced = !err || map_put(&r->by_machine, older->reclaim.machine, older) != ERR_OK;
     return err;
@@ -153,7 +153,6 @@ static void record_forget(struct reclaims *r, struct reclaims_record *record)
     r->change++;
 }
 
-/* Returns an order that has begun and is not over, or NULL. */
 static struct reclaims_record *record_under_way(struct reclaims *r, struct str id)
 {
     struct reclaims_record *record = map_get(&r->by_id, id);
@@ -172,7 +171,7 @@ bool reclaims_started(struct reclaims *r, struct str id)
     return record != NULL;
 }
 
-/* Ends an order. Returns true if it is kept for its report, or false if it is forgotten. */
+/* Ends an order. True: the order is kept for its report. */
 static bool record_end(struct reclaims *r, struct reclaims_record *record, bool drained)
 {
     if (!r->reporting || record->departed) {
@@ -195,7 +194,7 @@ bool reclaims_ended(struct reclaims *r, struct str id, bool drained)
 
 /* -- drain reports -- */
 
-/* Forgets all ended orders, or only those whose machine the shard did not report. */
+/* `unnamed_only`: only orders for machines that the shard did not report. */
 static void reclaims_forget_over(struct reclaims *r, bool unnamed_only)
 {
     struct map_entry *each;
@@ -220,8 +219,8 @@ void reclaims_sweep(struct reclaims *r)
     reclaims_forget_over(r, true);
 }
 
-/* A machine that is Configured after Draining serves the cluster again, or the provider refused its
- * drain. A shard that reports only Configured does not know the order. */
+/* Configured after Draining: the machine serves the cluster again. Only Configured: the shard does
+ * not know the order. */
 void reclaims_reported(struct reclaims *r, struct str machine, enum machine_state state)
 {
     struct reclaims_record *record = map_get(&r->by_machine, machine);

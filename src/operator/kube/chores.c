@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs wanted chores on a few threads, urgent chores first, and pauses chores that failed. All
- * state belongs to the loop's thread; other threads run only chore_ops.run. */
+/* Runs chores on a few threads, urgent chores first. Only chore_ops.run runs on another thread. */
 #include "operator/kube/chores.h"
 
 #include <stdlib.h>

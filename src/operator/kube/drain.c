@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executes a reclaim: cordons the node, then evicts its pods until no movable pod is left or the
- * grace period is over. An eviction that a disruption budget refuses is repeated.
+ * grace period is over. Each round lists the node's pods in all namespaces, because the source may
+ * follow only one namespace.
  *
- * The pods of the node are listed before each round, in all namespaces, because the followed pods
- * may be of one namespace only, or older than the cordon.
- *
- * A machine without a node counts as drained only if the node of another machine was found, or if
- * the cluster has no nodes. Otherwise the provider and the kubelets may write names and ids in two
- * forms, and the machine's pods may run on a node that is not recognised. */
+ * A machine without a node counts as drained only if another machine's node was found or the
+ * cluster has no nodes. Otherwise the machine's node may exist under an unknown name. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +13,8 @@
 
 enum {
     AGAIN_MS = 2000,
-    NODE_MAX = 2 << 20, /* largest size of a node object in bytes */
-    OTHERS_MAX = 64,    /* other machines whose nodes a drain searches */
+    NODE_MAX = 2 << 20, /* bytes */
+    OTHERS_MAX = 64,    /* limit of machines in `others` */
     OTHERS_BYTES_MAX = 1 << 20,
 };
 #define NO_NODE "no node belongs to the machine, by name or provider id"
@@ -25,20 +22,20 @@ enum {
 struct drain {
     struct kube_source *source;
     struct chore chore;
-    struct str id; /* id of the reclaim order */
+    struct str id;
     char *machine;
-    char *node_name;   /* the machine's id if no other name is known */
-    char *provider_id; /* NULL: not known yet */
-    char *node;        /* name of the node; NULL until it is found */
-    struct buf others; /* other serving machines, one per line: id, node name and provider id */
-    bool other_found;  /* a node of at least one machine in `others` exists */
-    bool node_seen;    /* the cluster has at least one node */
+    char *node_name; /* the machine's id if no name is known */
+    char *provider_id;
+    char *node;
+    struct buf others; /* other machines of the cluster, one per line: id, node name, provider id */
+    bool other_found;  /* at least one machine of `others` has a node */
+    bool node_seen;
     bool closed;
-    atomic_bool over; /* the drain must evict no more pods */
-    bool anew;        /* ordered again while the earlier drain of the machine was stopping */
+    atomic_bool over; /* no more evictions */
+    bool anew;        /* ordered again while the earlier drain was stopping */
     /* results of the last run: */
-    size_t left;    /* movable pods, including terminating ones */
-    size_t blocked; /* pods of `left` that a disruption budget protects */
+    size_t left;
+    size_t blocked; /* of `left`: protected by a disruption budget */
 };
 
 void kube_drain_free(void *drain)
@@ -61,8 +58,8 @@ static void drain_forget(struct drain *d)
 
 /* -- cordoning the node -- */
 
-/* Reads the machine's UpcomingNode for the provider id. After a restart an order may be resumed
- * before the shard has reported the machine again. */
+/* Reads the provider id from the machine's UpcomingNode, because a restarted operator may not have
+ * it from the shard yet. */
 static enum err drain_read_shown(struct drain *d, struct note *note)
 {
     char name[KUBE_NAME_CAP];
@@ -106,7 +103,7 @@ static enum err drain_check_node(void *owner, const struct json *node, struct no
     return err;
 }
 
-/* Finds the machine's node by the known ids. If there is none, d->node stays NULL. */
+/* d->node stays NULL if the machine has no node. */
 static enum err drain_find_node(struct drain *d, struct note *note)
 {
     struct kube_path at = {"", "v1", NULL, "nodes", NULL, NULL};
@@ -161,7 +158,7 @@ static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct 
     (void)snprintf(name, sizeof name, "%.*s", STR_ARG(pod->name));
     (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(pod->uid));
     err = kube_evict(s->kube, namespace_, name, uid, KUBE_CALL_MS, NULL, note);
-    /* the pod is gone, or a new pod has its name */
+    /* ERR_NOT_FOUND: the pod is gone. ERR_CONFLICT: a new pod has its name. */
     if (!err || err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
         if (s->evicted) counter_inc(s->evicted);
     } else if (err == ERR_FULL) {
@@ -172,7 +169,7 @@ static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct 
         kube_chore_failed(s, "eviction", pod->name, err, note);
         if (err == ERR_CANCELLED) return err;
     }
-    return ERR_OK; /* the drain continues with the other pods */
+    return ERR_OK; /* the drain continues with the next pod */
 }
 
 static enum err drain_check_pod(void *owner, const struct json *object, struct note *note)
@@ -200,7 +197,7 @@ static enum err drain_run_evictions(struct drain *d, struct note *note)
 
 /* -- the chore of a drain -- */
 
-/* Collects some other machines, because one recognised node proves that names and ids match. */
+/* If one other machine has a node, names and ids of machines and nodes match. */
 static void drain_take_others(struct drain *d)
 {
     const struct nodes *nodes = d->source->around->nodes;
@@ -251,8 +248,6 @@ static bool drain_finish(struct drain *d)
     return true;
 }
 
-/* Reports that the drain cannot continue. The shard then waits until the grace period ends, because
- * a budget may protect the machine's pods. */
 static bool drain_give_up(struct drain *d)
 {
     LOG_WARN(&d->source->log,
@@ -269,7 +264,7 @@ static bool drain_ended(struct chore *chore, enum err err)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
 
-    if (d->anew) { /* a new order: forget the run of the earlier order */
+    if (d->anew) { /* the machine was ordered again */
         d->anew = d->closed = false;
         atomic_store(&d->over, false);
         chore_want(chore);
@@ -284,7 +279,7 @@ static bool drain_ended(struct chore *chore, enum err err)
         if (!d->node && d->node_seen && !d->other_found) return drain_give_up(d);
         d->closed = true;
         operator_reclaim_started(d->source->around->host, d->id);
-        /* The machine has no node in this cluster, so no pods run on it. */
+        /* The machine has no node, so no pods of this cluster run there. */
         if (!d->node) return drain_finish(d);
         chore_want(chore);
         return false;
@@ -305,7 +300,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
     struct drain *d = map_make(&s->drains, order->instruction_id, sizeof *d);
     bool fine;
 
-    if (d && d->source) { /* restart the drain if it is over; otherwise it continues */
+    if (d && d->source) { /* restart the drain if it is over */
         d->anew = atomic_load(&d->over);
         return;
     }
@@ -322,7 +317,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
     d->source = s;
     buf_init(&d->others, OTHERS_BYTES_MAX);
     chore_init(&d->chore, s->chores, &drain_ops);
-    d->chore.urgent = true; /* urgent, because a drain has a deadline */
+    d->chore.urgent = true; /* a drain has a deadline */
     chore_want(&d->chore);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists objects page by page, then watches them. The worker's thread runs one call at a time; the
- * loop's thread processes the result, calls the events and submits the next call. */
+ * loop's thread processes the result and submits the next call. */
 #include "operator/kube/follow.h"
 
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "io/worker.h"
 
 enum {
-    PAGE = 500,          /* objects per answer */
-    BATCH = 256,         /* changes that the worker returns in one result */
+    PAGE = 500, /* objects per answer */
+    BATCH = 256,
     CALL_MS = 10 * 1000, /* time limit of a page */
-    WAIT_MS = 5 * 1000,  /* time to wait for a change before reporting that there was none */
+    WAIT_MS = 5 * 1000,  /* time to wait for a change */
     FOLLOW_PAUSE_FIRST_MS = 500,
     FOLLOW_PAUSE_MAX_MS = 30 * 1000,
 };
@@ -24,8 +24,8 @@ struct follow {
     struct timer again;
     struct kube_watch *watch; /* NULL: a list is being read */
     char version[KUBE_VERSION_CAP];
-    char *more; /* `continue` token of the next page; NULL for the first page */
-    /* The worker's thread owns the fields below while the job runs. */
+    char *more; /* `continue` token; NULL: the first page */
+    /* While the job runs, the worker's thread owns these fields. */
     struct kube_answer page;
     struct kube_event batch[BATCH];
     size_t batch_count;
@@ -72,7 +72,6 @@ static void follow_on_again(struct timer *timer)
     follow_fetch(CONTAINER_OF(timer, struct follow, again));
 }
 
-/* Starts a new list, after a pause. */
 static void follow_list_again(struct follow *s, const char *why)
 {
     const struct follow_options *o = &s->options;
@@ -144,7 +143,7 @@ static void follow_take_changes(struct follow *s)
             o->events->seen(o->owner, s->batch[i].object);
         kube_event_deinit(&s->batch[i]);
     }
-    /* the watch works, so the pause is reset */
+    /* the watch works */
     if (s->batch_count) s->pause_ms = FOLLOW_PAUSE_FIRST_MS;
     s->batch_count = 0;
     if (s->err)

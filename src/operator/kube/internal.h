@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Kubernetes source and its tables. Everything belongs to the loop's thread, except what a
- * chore's run() reads. */
+/* The tables of the Kubernetes source. All belong to the loop's thread; a chore's run() reads only
+ * copies. */
 #ifndef OPERATOR_KUBE_INTERNAL_H
 #define OPERATOR_KUBE_INTERNAL_H
 #include "base/map.h"
@@ -15,56 +15,55 @@
 enum {
     KUBE_CALL_MS = 10 * 1000,
     KUBE_PAGE = 500,           /* objects per answer */
-    KUBE_PLACES_MAX = 1 << 20, /* pods and requests of one cluster */
+    KUBE_PLACES_MAX = 1 << 20, /* pods and requests */
     KUBE_HINTS_MAX = 4096,
     KUBE_DRAINS_MAX = 1 << 16,
 };
 
 struct pod_place;
-/* All objects of one kind, pods or requests, as the API server reports them. */
+/* All pods or all requests, as the API server reports them. */
 struct followed {
     struct kube_source *source;
     struct follow *follow;
-    uint64_t lists; /* number of lists begun */
-    bool known;     /* at least one list was completed */
+    uint64_t lists;
+    bool known;
 };
-/* One object of a pod_place: the pod or its CapacityRequest. */
+/* The pod or the request of one place. */
 struct place_object {
-    char *uid;          /* uid of the object; NULL: the object does not exist */
-    int64_t generation; /* generation of the object's spec, if the server counts generations */
-    uint64_t list;      /* number of the newest list with the object */
+    char *uid;          /* NULL: the object does not exist */
+    int64_t generation; /* metadata.generation; 0: the server does not count */
+    uint64_t list;      /* newest list that has the object */
 };
-/* One namespace and name: a pod, its CapacityRequest, or both. */
+/* A pod, its CapacityRequest of the same namespace and name, or both. */
 struct pod_place {
     struct kube_source *source;
-    struct chore make;   /* creates or deletes the request, as the pod requires */
-    struct chore report; /* writes the demand's result into the request's status */
+    struct chore make;   /* creates, replaces or deletes the request */
+    struct chore report; /* writes the request's status */
     const char *key;     /* "namespace/name" */
     struct place_object pod, request;
-    bool wants;                  /* the pod wants a request */
-    bool managed;                /* the operator made the request for a pod; false: a person did */
+    bool wants;
+    bool managed;                /* the operator made the request; false: a person did */
     char *served_uid;            /* uid of the pod that the request serves; NULL: none */
-    int64_t checked[2];          /* generations of pod and request that were last found to agree */
-    bool acknowledged, rejected; /* as the status of the request says */
-    uint64_t change;             /* change number from demand_put(); 0: the demand was refused */
-    char *refusal;               /* why the demand was refused; NULL if accepted */
+    int64_t checked[2];          /* generations of pod and request that were found to agree */
+    bool acknowledged, rejected; /* as the request's status says */
+    uint64_t change;             /* from demand_put(); 0: refused */
+    char *refusal;               /* reason of a refusal; NULL: accepted */
     /* copies for the running chore: */
     int64_t task_generations[2];
     bool task_ack;
     char *task_text;
 };
 
-struct kind; /* kind of the object that shows a machine or hint */
-/* A machine or a hint that is shown as an object of the cluster. */
+struct kind; /* the kind of an object: UpcomingNode or AvailableCapacity */
 struct shown {
     struct kube_source *source;
     struct chore chore;
-    struct str key; /* the machine id, or the key of the hint */
-    char *hint;     /* content of the hint's object; NULL for a machine */
+    struct str key;
+    char *hint; /* content of the hint's object; NULL for a machine */
     const struct kind *kind;
     bool gone;
     /* copy for the running chore: */
-    char *body; /* JSON of the object to write; NULL: delete the object */
+    char *body; /* JSON of the object; NULL: delete the object */
 };
 
 struct kube_source {
@@ -77,7 +76,7 @@ struct kube_source {
     char *namespace_;
     bool no_pods;
     struct map places, machines, hints, drains;
-    struct chore sweep; /* finds shown machines that have left the cluster */
+    struct chore sweep; /* finds shown machines that have left */
     struct buf swept;   /* machine ids that `sweep` found, one per line */
     struct counter *writes_failed, *evicted, *blocked, *eviction_failures;
     struct gauge *rejected;
@@ -88,7 +87,7 @@ static inline struct kube_source *kube_source_of(struct demand_source *source)
     return CONTAINER_OF(source, struct kube_source, source);
 }
 
-/* Functions that take a struct demand_source implement members of struct source_ops. */
+/* Functions that take a struct demand_source implement source_ops. */
 /* -- places.c: pods and their requests -- */
 extern const struct follow_events kube_pod_events, kube_request_events;
 void kube_places_taken(struct demand_source *source, uint64_t change);
@@ -106,16 +105,15 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
 void kube_drain_over(struct demand_source *source, struct str instruction_id);
 void kube_drain_free(void *drain);
 
-/* Calls `look` for all objects of a list, page by page, on a chore's thread. `options` must have no
- * limit and no continue position. An error of `look` ends the iteration. */
+/* Calls `look` for all objects of a list, on a chore's thread. `options` must have no limit and no
+ * continue token. An error of `look` ends the iteration. */
 typedef enum err kube_object_fn(void *owner, const struct json *object, struct note *note);
 enum err kube_each(struct kube_source *s, const struct kube_path *at,
                    const struct kube_list_options *options, kube_object_fn *look, void *owner,
                    struct note *note);
-enum err kube_put_line(struct buf *into, struct str text); /* appends the text and a newline */
-/* Counts and logs a failed call of a chore that will be repeated. */
+enum err kube_put_line(struct buf *into, struct str text);
 void kube_chore_failed(struct kube_source *s, const char *what, struct str which, enum err err,
                        const struct note *note);
-/* Replaces *to by a copy of `text`, or NULL if empty. Returns false without memory. */
+/* Replaces *to by a copy of `text`; empty: by NULL. False: no memory. */
 bool kube_copy(char **to, struct str text);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes the parts that all Kubernetes objects have: names, labels, metadata. No I/O. */
+/* Parts that all Kubernetes objects have: names, labels, metadata. No I/O. */
 #include "operator/kube/objects.h"
 
 struct str kube_text(const struct json *object, const char *path)
@@ -45,7 +45,6 @@ bool kube_part_same(const struct json *a, const struct json *b, const char *part
     return left && right && json_same(left, right);
 }
 
-/* Writes a parsed value unchanged. */
 void kube_put(struct ndjson *w, struct str key, const struct json *value)
 {
     struct buf text;
@@ -58,7 +57,6 @@ void kube_put(struct ndjson *w, struct str key, const struct json *value)
     buf_deinit(&text);
 }
 
-/* Copies all top-level members except `but`. */
 void kube_put_members(struct ndjson *w, const struct json *object, struct str but)
 {
     void *cursor = NULL;

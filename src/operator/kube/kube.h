@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Kubernetes cluster as a source of demand.
  *
- * The demand is the CapacityRequests of the cluster. For every pod that needs a machine the source
- * creates a CapacityRequest and keeps it for the pod's whole life; people may write others.
- * Machines are shown as UpcomingNodes, hints as AvailableCapacities. A reclaim cordons the node,
- * evicts its pods within their disruption budgets, and ends when no movable pod is left.
+ * For every pod that needs a machine the source creates a CapacityRequest. It exists as long as the
+ * pod; people may write others. Machines are shown as UpcomingNodes, hints as AvailableCapacities.
+ * A reclaim cordons the node and evicts its pods within their disruption budgets.
  *
- * Two threads read (pods, requests), eight write; all state belongs to the loop. Progress is read
- * from the server and never stored: a new process continues from the state of the cluster. */
+ * All state belongs to the loop. Other threads call the API server. Nothing is stored outside the
+ * cluster: a new process continues from the cluster's objects. */
 #ifndef OPERATOR_KUBE_KUBE_H
 #define OPERATOR_KUBE_KUBE_H
 #include "io/io.h"
@@ -17,9 +16,9 @@
 struct kube_source_options {
     const struct kube_config *config; /* copied */
     const char *namespace_;           /* copied; NULL: pods of all namespaces */
-    bool no_pods; /* create no requests, because another program writes CapacityRequests */
+    bool no_pods;                     /* another program writes the CapacityRequests */
 };
-/* Opens the source without connecting yet. Returns ERR_INVALID or ERR_NOMEM. */
+/* Does not connect yet. Returns ERR_INVALID or ERR_NOMEM. */
 enum err kube_source_open(const struct kube_source_options *options,
                           struct demand_source **ret_source, struct note *note);
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pods and their CapacityRequests: a pod that wants a machine has one request for its whole life.
+/* Pods and their CapacityRequests: a pod that needs a machine has one request for its whole life.
  *
- * A place is one namespace and name, with the pod and the request of that name as the API server
- * last reported them. The chore `make` creates, replaces or deletes the request until it agrees
- * with the pod. The chore `report` writes the result into the status of the request. All state
- * belongs to the loop's thread; a chore's run() reads the key and the data copied by prepare(). */
+ * A place is one namespace and name, with the pod and the request of that name. The chore `make`
+ * makes the request agree with the pod. The chore `report` writes the request's status. All state
+ * belongs to the loop's thread; a chore's run() reads only the key and copied data. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +15,6 @@ static const struct chore_ops make_ops, report_ops;
 
 /* -- the table of places -- */
 
-/* Writes a place's key with its terminating NUL. */
 static struct str place_key(char room[2 * KUBE_NAME_CAP + 1], struct str namespace_,
                             struct str name)
 {
@@ -55,7 +53,7 @@ void kube_place_free(void *place)
     free(p);
 }
 
-/* Frees a place that has neither pod nor request. Returns false if the place is still used. */
+/* Frees a place without pod and request. False: the place is still in use. */
 static bool place_drop(struct pod_place *p)
 {
     if (p->pod.uid || p->request.uid || !chore_forget(&p->make) || !chore_forget(&p->report))
@@ -65,7 +63,6 @@ static bool place_drop(struct pod_place *p)
     return true;
 }
 
-/* True if the request does not agree with the pod. */
 static bool place_is_off(const struct pod_place *p)
 {
     const struct kube_source *s = p->source;
@@ -73,7 +70,7 @@ static bool place_is_off(const struct pod_place *p)
     if (!s->pods.known || !s->requests.known || s->no_pods) return false;
     if (!p->pod.uid || !p->wants) return p->request.uid && p->managed;
     if (!p->request.uid) return true;
-    /* a request that a person wrote under this name is not changed */
+    /* never change a request that a person wrote */
     if (!p->managed) return false;
     return !p->served_uid || strcmp(p->served_uid, p->pod.uid) != 0 ||
            p->pod.generation != p->checked[0] || p->request.generation != p->checked[1];
@@ -101,7 +98,6 @@ static struct kube_path request_path(char *namespace_, const char *name)
         KUBE_CRD_GROUP, KUBE_CRD_VERSION, namespace_, "capacityrequests", name, NULL};
 }
 
-/* Splits a key "namespace/name" at the slash. Returns the name. */
 static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
 {
     size_t len = str_find(str_from(key), '/');
@@ -110,7 +106,7 @@ static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
     return key + len + 1;
 }
 
-/* Returns whether request and pod ask for the same. A user may have edited either object. */
+/* A user may have edited the pod or the request. */
 static bool request_agrees(const struct json *request, struct str body)
 {
     struct json *wanted = NULL;
@@ -122,7 +118,6 @@ static bool request_agrees(const struct json *request, struct str body)
     return same;
 }
 
-/* Writes the request; *generation becomes the generation of the written request. */
 static enum err request_write(struct kube *kube, const struct kube_path *path,
                               const struct json *pod, const struct kube_answer *there,
                               int64_t *generation, struct note *note)
@@ -150,7 +145,7 @@ static enum err request_write(struct kube *kube, const struct kube_path *path,
     return err;
 }
 
-/* Corrects the request after rereading pod and request, because the loop's copy may be old. */
+/* Reads pod and request from the server, because the loop's data may be old. */
 static enum err make_run(struct chore *chore)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
@@ -192,7 +187,7 @@ static bool make_ended(struct chore *chore, enum err err)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
 
-    /* Retries rarely cure these errors, so the first pause is already long. */
+    /* A retry rarely helps after these errors, so the first pause is long. */
     if (err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE)
         chore->failures = LONG_PAUSE_FAILURES;
     if (!err) memcpy(p->checked, p->task_generations, sizeof p->checked);
@@ -281,7 +276,6 @@ static void object_gone(struct pod_place *p, const struct followed *f)
     if (!place_drop(p)) place_make_if_off(p);
 }
 
-/* Puts the request into the demand table, which checks it. */
 static void request_put(struct pod_place *p, const struct json *object)
 {
     struct kube_source *s = p->source;
@@ -371,7 +365,7 @@ static void object_deleted(void *owner, const struct json *object)
 
 /* -- begin and end of a list -- */
 
-/* Returns the demand table if `f` follows requests, or NULL for pods, which are no demand. */
+/* NULL if `f` follows pods, which are no demand. */
 static struct demand *followed_demand(const struct followed *f)
 {
     return f == &f->source->requests ? f->source->around->demand : NULL;
@@ -385,7 +379,7 @@ static void objects_begin(void *owner)
     if (followed_demand(f)) demand_list_begin(followed_demand(f));
 }
 
-/* Treats objects that the list did not contain as deleted. The iteration may free places. */
+/* An object that the list did not contain was deleted. May free places. */
 static void objects_end(void *owner)
 {
     struct followed *f = owner;
@@ -401,7 +395,7 @@ static void objects_end(void *owner)
         place_make_if_off(entry->value);
 }
 
-/* Keeps all objects after an incomplete list, because a missing object may still exist. */
+/* Keeps all objects, because the list may lack objects that exist. */
 static void objects_give_up(void *owner)
 {
     if (followed_demand(owner)) demand_list_give_up(followed_demand(owner));

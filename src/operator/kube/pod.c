@@ -92,7 +92,7 @@ static enum err amounts_raise(struct pod_amounts *needs, const struct pod_amount
     return ERR_OK;
 }
 
-/* All containers run together. An init container runs beside earlier sidecar init containers. */
+/* All containers run at once. An init container runs beside the earlier sidecar init containers. */
 static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs, struct note *note)
 {
     const struct json *containers = json_find(pod, "spec.containers");
@@ -141,7 +141,7 @@ static void put_requirements(struct ndjson *w, const struct json *pod)
         ndjson_close_array(w);
         ndjson_close_object(w);
     }
-    /* Terms are alternatives and each one is sufficient, so the first one is requested. */
+    /* Terms are alternatives, so the first one is enough. */
     for (size_t i = 0; terms && i < json_count(terms); i++)
         kube_put(w, NDJSON_ITEM, json_item(terms, i));
     ndjson_close_array(w);
@@ -178,8 +178,8 @@ static void put_colocation(struct ndjson *w, const struct json *pod)
     ndjson_close_object(w);
 }
 
-/* Writes an owner reference, so that the API server's garbage collector deletes the request with
- * the pod, even if no operator runs. */
+/* With an owner reference, the API server deletes the request with the pod, even if no operator
+ * runs. */
 static void put_owner(struct ndjson *w, const struct pod_view *pod)
 {
     ndjson_open_array(w, STR("ownerReferences"));

@@ -19,7 +19,7 @@ enum err capacity_view_read(const struct json *object, struct capacity_view *ret
 
 /* -- the spec -- */
 
-enum { LIST_MAX = INT32_MAX }; /* longest list accepted; demand_put() checks stricter bounds */
+enum { LIST_MAX = INT32_MAX }; /* demand_put() checks stricter bounds */
 
 static enum err read_operator(const struct json *value, void *into, struct arena *arena,
                               struct note *note)
@@ -68,7 +68,7 @@ static enum err request_read_penalty(const struct json *value, void *into, struc
     return json_wrong(note, "expected dollars as \"2.5\", or \"pinned\"");
 }
 
-struct capacity { /* the spec of a CapacityRequest */
+struct capacity {
     struct capacity_request request;
     /* Members of coLocation: */
     struct label *labels;
@@ -110,7 +110,7 @@ static const struct json_field selector_fields[] = {
      JSON_COUNT(struct capacity, term_count), .most = LIST_MAX, .row = &term_row},
 };
 static const struct json_fields selector_row = {JSON_FIELDS(selector_fields), .loose = true};
-/* Field tables that read into the same struct use the same base address. */
+/* All tables with this macro fill the same struct capacity. */
 #define WHOLE .offset = 0, .size = sizeof(struct capacity)
 static const struct json_field co_location_fields[] = {
     {"topologyKey", JSON_AS_TEXT, JSON_MEMBER(struct capacity, request.same_key), .needed = true},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows machines as UpcomingNodes and hints as AvailableCapacities: one chore per object creates,
- * updates or deletes it. A sweep finds machines that left the cluster without a report. */
+/* Shows machines as UpcomingNodes and hints as AvailableCapacities, with one chore per object. A
+ * sweep finds machines that left the cluster without a report. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
@@ -65,7 +65,8 @@ static bool show_prepare(struct chore *chore)
     return !err;
 }
 
-/* Replaces the object's `part` if it differs. *there then has the object as on the server. */
+/* Replaces `part` of the object if it differs. *there receives the object as it is on the
+ * server. */
 static enum err show_part(struct kube *kube, const struct kind *kind, const struct kube_path *path,
                           const struct json *body, const char *part, struct kube_answer *there,
                           struct note *note)
@@ -128,7 +129,7 @@ static enum err show_run(struct chore *chore)
 {
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     struct kube *kube = row->source->kube;
-    /* copied now, because the loop may replace the row's hint while this chore runs */
+    /* copied, because the loop may change the hint during this run */
     const struct kind *kind = row->kind;
     char name[KUBE_NAME_CAP];
     struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, kind->resource, name, NULL};

@@ -39,7 +39,7 @@ void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP])
 {
     if (kube_is_name(machine_id) && sizeof UPCOMING_PREFIX - 1 + machine_id.len < KUBE_NAME_CAP)
         (void)snprintf(ret_name, KUBE_NAME_CAP, UPCOMING_PREFIX "%.*s", STR_ARG(machine_id));
-    else /* names with "und-" and names with "un-" are never equal */
+    else /* "und-" keeps digests apart from ids, whose names begin with "un-" */
         digest_name("und-", machine_id, ret_name);
 }
 

@@ -50,7 +50,7 @@ void kube_chore_failed(struct kube_source *s, const char *what, struct str which
                        const struct note *note)
 {
     if (s->writes_failed) counter_inc(s->writes_failed);
-    /* Another client changed the object first, so the chore runs again. */
+    /* Another client changed the object first; the chore runs again. */
     if (err == ERR_CONFLICT || err == ERR_EXISTS) return;
     LOG_WARN(&s->log, "API server rejected a write", log_text("what", what),
              log_str("object", which), log_err("err", err), log_text("note", note->text));
@@ -136,7 +136,7 @@ static void kube_source_close(struct demand_source *source)
 {
     struct kube_source *s = kube_source_of(source);
 
-    kube_cancel(s->kube); /* so that an unresponsive server delays nothing */
+    kube_cancel(s->kube); /* so that closing does not wait for a server that hangs */
     follow_close(s->pods.follow);
     follow_close(s->requests.follow);
     chores_close(s->chores);

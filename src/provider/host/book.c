@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The book's tables and the only code that changes them. A change is checked and its memory
- * allocated first, so that the change is applied whole or not at all. Pure. */
+ * allocated first, so that it is applied whole or not at all. Pure. */
 #include "provider/host/book_internal.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum {
     POOL_MAX = 8 << 20,
-    CHANGE_ROOM = 512, /* upper bound in bytes for a change's encoded numbers and tags */
+    CHANGE_ROOM = 512, /* upper bound of a change's numbers and tags, in bytes */
 };
 
 /* --- open and close --- */
@@ -224,7 +224,6 @@ static enum err fences_set(struct book *book, struct fences *fences,
     return ERR_OK;
 }
 
-/* Adds an unknown id, which has no fence yet. ERR_FULL, ERR_NOMEM. */
 static enum err book_add_stranger(struct book *book, struct str id, struct book_entry **ret_entry)
 {
     struct book_entry *e = NULL;
@@ -283,7 +282,6 @@ static void book_count_out(struct book *book, const struct book_entry *e)
 
 /* --- applying MACHINE changes --- */
 
-/* Builds the texts of a machine. *ret_texts is NULL if the machine needs none. */
 static enum err texts_make(const struct book_change *change, struct entry_texts **ret_texts)
 {
     /* "host-<id>" is not stored. */
@@ -366,7 +364,7 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
         if (book->loaded) book_order_remove(&book->by_revision, e);
         book->operations -= entry_under_way(e) != 0;
     }
-    /* Called before entry_set(), which may free texts to which the change has views. */
+    /* before entry_set(), which may free texts that the change points to */
     if (book->loaded) book_put_change(book, change, &book->changes);
     entry_set(book, e, change, texts);
     e->wire_len = entry_wire_len(book, e);
@@ -400,7 +398,7 @@ static void book_make_stranger(struct book *book, struct book_entry *e)
     if (e->fences.count == 0) book_drop_stranger(book, e);
 }
 
-/* Adds a tombstone. Above BOOK_TOMBSTONES_MAX the oldest is dropped. */
+/* Above BOOK_TOMBSTONES_MAX the oldest tombstone is dropped. */
 static void book_bury(struct book *book, struct tombstone *own_tombstone)
 {
     struct list *oldest;
@@ -452,7 +450,6 @@ enum err change_room(const struct book_change *change, struct buf *into)
     return buf_reserve(into, change_size(change), &at);
 }
 
-/* Reserves room to encode the machine: its host and the parts of the change. */
 static enum err book_machine_room(struct book *book, const struct book_change *change)
 {
     size_t host = strlen(book->options.provider) + CHANGE_ROOM;
@@ -471,7 +468,7 @@ enum err book_apply(struct book *book, const struct book_change *change)
     enum err err = ERR_OK;
 
     assert(change->kind != CHANGE_ITEM); /* book_load.c applies the items */
-    /* A new journal may still lack the machine's fences, so the fences are written first. */
+    /* A new journal may not have the machine's fences yet, so write them first. */
     if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
         err = snapshot_put_fences(book, change->id, &e->fences, &book->changes);
     if (!err && book->loaded) err = change_room(change, &book->changes);
@@ -480,9 +477,8 @@ enum err book_apply(struct book *book, const struct book_change *change)
     switch (change->kind) {
     case CHANGE_MACHINE: return book_apply_machine(book, change);
     case CHANGE_FENCE:
-        /* Records the epoch first. A new shard needs memory for its epoch, and without that memory
-         * the token is refused. If recording the fence of a known shard's machine then fails, the
-         * raised epoch stays, which is correct because the shard's process has that epoch. */
+        /* If recording the mark fails, the raised epoch stays. That is correct, because the shard's
+         * process has this epoch. */
         err = book_raise_epoch(book, change->shard, change->epoch);
         if (!err) err = book_apply_mark(book, change);
         break;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests, ends of operations and sightings: each is checked here and becomes changes. A request
- * is checked in the order of wire.md 8.2: arguments, fence, existence, repeat, state, backend.
- * Pure. */
+/* Requests, ends of operations and sightings: each is checked and becomes changes. Requests are
+ * checked in the order of wire.md 8.2. Pure. */
 #include <stdio.h>
 #include <string.h>
 
@@ -92,8 +91,8 @@ static struct book_answer answer_refused(enum err err, struct note *note)
     return answer_of(BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED);
 }
 
-/* True if the token is too old. The numbers come first in the note, so that a long id cannot push
- * the numbers out; the shard parses the token from the text (provider_fence_epoch). */
+/* True if the token is too old. The numbers come first in the note, because the shard parses them
+ * (provider_fence_epoch) and an id may be long. */
 static bool request_is_fenced(const struct book_request *request, const struct shard_epoch *newest,
                               const struct fence *mark, struct note *note)
 {
@@ -114,7 +113,7 @@ static bool request_is_fenced(const struct book_request *request, const struct s
     return true;
 }
 
-/* Returns true if the request passes the fence. Its token is then recorded. */
+/* Records the token of a request that passes the fence. */
 static bool book_pass_fence(struct book *book, const struct book_request *request,
                             struct book_answer *ret_answer, struct note *note)
 {
@@ -166,8 +165,7 @@ static enum err book_check_backend(struct book *book, const struct book_request 
     return err;
 }
 
-/* Prepares the machine's record in `state`, with its next revision and without the fields of its
- * earlier state. */
+/* Prepares the machine's record for a move to `state`, with a new revision. */
 static void change_move(const struct book *book, const struct book_entry *e,
                         enum machine_state state, struct change_of *ret_all)
 {
@@ -209,15 +207,13 @@ static enum err book_accept(struct book *book, const struct book_request *reques
     return err;
 }
 
-/* True if an operation may begin in `state`. Delete also applies to a Failed machine, because a
- * shard returns such a machine by Delete, which then removes the remains of its host. */
+/* A shard returns a Failed machine by Delete. */
 static bool operation_may_begin(enum operation_kind kind, enum machine_state state)
 {
     return state == operation_moves[kind].from ||
            (kind == OPERATION_DELETE && state == MACHINE_FAILED);
 }
 
-/* Decides about an existing machine after the token has passed the fence. */
 static struct book_answer book_judge(struct book *book, const struct book_request *request,
                                      struct book_entry *e, struct backend *backend,
                                      struct note *note)
@@ -270,7 +266,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     snprintf(name, sizeof name, "op-%llu", (unsigned long long)said.operation.number);
     pack_text(&pack, ACK_OPERATION, str_from(name));
     if (!pack.err) pack.err = entry_write(book, e, ACK_MACHINE, into);
-    if (pack.err) { /* GRPC_UNKNOWN: the request was accepted, so "not applied" would be wrong */
+    if (pack.err) { /* the status must not mean "not applied", because the request was accepted */
         into->len = before;
         note_set(note, "%s", err_text(pack.err));
         said.status = GRPC_UNKNOWN;
@@ -280,7 +276,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 
 /* --- operations --- */
 
-/* Finds the machine of an operation, or returns NULL if the operation is over. */
+/* NULL: the operation is over. */
 static struct book_entry *book_find_operation(const struct book *book,
                                               struct operation_ticket ticket)
 {
@@ -307,7 +303,7 @@ bool book_operation(struct book *book, struct operation_ticket ticket, struct ar
     return true;
 }
 
-/* Makes a text for last_error: UTF-8 in one line, bounded, never empty. */
+/* A text for last_error: UTF-8 in one line, bounded, never empty. */
 static struct str error_clean(struct str error, char room[ERROR_TEXT_MAX])
 {
     size_t len = utf8_clip(error, ERROR_TEXT_MAX).len;
@@ -413,7 +409,7 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
         const struct book_entry *e = at->value;
         struct backend_operation operation;
 
-        /* Skips Speculative machines and also unknown ids, whose state is lower. */
+        /* unknown ids have the lowest state */
         if (e->state <= MACHINE_SPECULATIVE) continue;
         arena_reset(&arena);
         err = entry_read(book, e, &arena, &operation);

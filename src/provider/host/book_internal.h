@@ -11,10 +11,10 @@
 
 enum {
     CHUNK = 4096,                             /* entries per allocation; an entry is never moved */
-    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* limit for strangers while a journal is read */
+    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* limit while a journal is read */
     CHUNKS_MAX = (BOOK_MACHINES_MAX + STRANGERS_MOST) / CHUNK,
     CHANGES_BYTES_MAX = INT32_MAX,
-    LIST_MACHINES = 1, /* protobuf field numbers of MachineList and Machine */
+    LIST_MACHINES = 1,
     MACHINE_CLUSTER = 14,
     MACHINE_METADATA = 15,
     ENTRY_HOST_CAP = 264,
@@ -24,38 +24,37 @@ struct fence {
     struct pool_item *shard;
     int64_t epoch, sequence;
 };
-struct shard_epoch {  /* the newest epoch that a shard has used on any machine */
-    struct list link; /* in a list ordered by last use, the least recently used first */
+struct shard_epoch {  /* a shard's newest epoch on any machine */
+    struct list link; /* least recently used first */
     struct pool_item *shard;
     int64_t epoch;
 };
-struct fences { /* fences of one machine or unknown id; nearly always one fence */
+struct fences { /* of a machine or an unknown id; nearly always one fence */
     struct fence *all;
     uint32_t count;
 };
-struct entry_texts { /* texts of one machine; most machines have no such struct */
+struct entry_texts { /* most machines have no such texts */
     uint64_t grace_ms;
     uint32_t host_len, error_len, blob_len;
-    char bytes[]; /* the texts of host, error and blob, in this order */
+    char bytes[]; /* host, error and blob, in this order */
 };
-/* A machine; or, with MACHINE_UNSPECIFIED, an unknown id (a "stranger") with the fences of the
- * shards that named it. A removed machine becomes a stranger, so that its fences still hold if the
- * id is used again. */
+/* A machine; or, with MACHINE_UNSPECIFIED, an unknown id with fences (a "stranger"). A removed
+ * machine becomes a stranger, so that its fences still hold if the id is used again. */
 struct book_entry {
-    char *id;                             /* NULL if the slot is free */
-    uint64_t revision;                    /* revision of the last change */
-    uint64_t operations[OPERATION_KINDS]; /* last accepted operation of each kind, or 0 */
+    char *id;
+    uint64_t revision;
+    uint64_t operations[OPERATION_KINDS];
     struct pool_item *offer, *binding;
-    struct entry_texts *texts; /* NULL if there is no error and the host is "host-<id>" */
+    struct entry_texts *texts; /* NULL: no error, and the host is "host-<id>" */
     struct fences fences;
-    /* machines are linked by revision, strangers by age; `newer` also links free slots */
+    /* in revision order, strangers in age order; `newer` also links free slots */
     struct book_entry *newer, *older;
     uint32_t slot;
-    uint32_t wire_len; /* bytes of the entry in a List, including tag and length prefix */
+    uint32_t wire_len; /* bytes in a List, including tag and length prefix */
     uint8_t id_len, state;
-    bool has_host; /* only used in FAILED; every other state shows if there is a host */
+    bool has_host; /* only used in FAILED; other states say whether there is a host */
 };
-struct entry_order { /* a list of entries, linked by `newer` and `older` */
+struct entry_order {
     struct book_entry *newest, *oldest;
 };
 struct tombstone {
@@ -68,11 +67,11 @@ struct tombstone {
 struct book {
     struct book_options options;
     struct book_entry **chunks;
-    uint32_t slots; /* number of existing slots, used or free */
+    uint32_t slots;
     struct book_entry *free;
-    struct map by_id;    /* struct book_entry, by id */
-    uint64_t operations; /* number of operations under way */
-    struct map shards;   /* struct shard_epoch, by the shard's id */
+    struct map by_id;
+    uint64_t operations;
+    struct map shards;
     struct list shards_by_use;
     struct list tombstones;
     struct entry_order by_revision, strangers;
@@ -84,13 +83,13 @@ struct book {
     uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: size in a List */
     size_t tombstone_count;
     struct buf changes;
-    struct buf machine, host; /* scratch buffers of book_wire.c for the machine being written */
-    uint64_t rewriting;       /* number of the newest compaction; pool_item.written refers to it */
+    struct buf machine, host; /* scratch buffers of book_wire.c */
+    uint64_t rewriting;       /* number of the newest compaction; see pool_item.written */
     bool loaded;
     struct list walks;
     struct {
         bool marked;
-        uint32_t position; /* slots below this number are written */
+        uint32_t position; /* all slots below it are written */
     } snapshot;
 };
 
@@ -98,7 +97,7 @@ static inline struct str entry_id(const struct book_entry *e)
 {
     return str_of(e->id, e->id_len);
 }
-/* Returns the stored name of the host; empty if the name is "host-<id>". */
+/* Empty for the host "host-<id>", which is not stored. */
 static inline struct str entry_own_host(const struct book_entry *e)
 {
     return e->texts ? str_of(e->texts->bytes, e->texts->host_len) : STR_EMPTY;
@@ -117,7 +116,7 @@ static inline struct book_entry *book_slot(const struct book *book, uint32_t slo
 {
     return &book->chunks[slot / CHUNK][slot % CHUNK];
 }
-/* Returns the number of the operation under way, or 0 if there is none. */
+/* 0: no operation is under way. */
 static inline uint64_t entry_under_way(const struct book_entry *e)
 {
     enum operation_kind kind = operation_passing(e->state);
@@ -129,25 +128,23 @@ static inline struct operation_ticket entry_ticket(const struct book_entry *e, u
 }
 
 /* -- book.c: the only file that changes the book -- */
-/* Applies one change; after an error nothing has changed. A loaded book appends the change to its
- * journals. ERR_NOMEM, ERR_FULL. */
+/* Applies one change, and appends it to the journals of a loaded book. After an error nothing has
+ * changed. ERR_NOMEM, ERR_FULL. */
 enum err book_apply(struct book *book, const struct book_change *change);
 void book_order_append(struct entry_order *order, struct book_entry *e);
 void book_order_remove(struct entry_order *order, struct book_entry *e);
-/* Finds a machine. Returns NULL if no machine has this id. */
 struct book_entry *book_find(const struct book *book, struct str id);
-/* Removes the oldest unknown ids above BOOK_STRANGERS_MAX, or STRANGERS_MOST in book_replay(). */
+/* Removes the oldest strangers above the limit. */
 void book_evict(struct book *book);
-/* Raises the newest epoch of a shard, while a journal is read. ERR_NOMEM. */
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch);
 struct fence *fences_find(const struct fences *fences, struct str shard);
 /* Reserves room for a change and all items that it names. ERR_FULL, ERR_NOMEM. */
 enum err change_room(const struct book_change *change, struct buf *into);
 
 /* -- book_wire.c -- */
-/* Returns the length as an element of a list, including tag and length prefix. */
+/* The bytes in a List, including tag and length prefix. */
 uint32_t entry_wire_len(struct book *book, const struct book_entry *e);
-/* Writes e->wire_len bytes as element `field` of a message, or for 0 as a separate message. */
+/* Writes e->wire_len bytes as element `field` of a message. `field` 0: without tag and length. */
 enum err entry_write(struct book *book, const struct book_entry *e, uint32_t field,
                      struct buf *into);
 struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP]); /* empty: no host */
@@ -164,7 +161,7 @@ void change_of(const struct book_entry *e, struct change_of *ret_change);
 /* Writes the fences of an id. ERR_FULL, ERR_NOMEM: only some were written. */
 enum err snapshot_put_fences(const struct book *book, struct str id, const struct fences *fences,
                              struct buf *into);
-/* Appends the items that the change names and the file does not contain, then the change. Cannot
- * fail, because change_room() has reserved the room. */
+/* Appends the items that the change names and the file does not have, then the change. Cannot fail,
+ * because change_room() has reserved the room. */
 void book_put_change(const struct book *book, const struct book_change *change, struct buf *into);
 #endif

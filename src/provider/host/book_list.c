@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists: the book at one moment, written in pieces while the book changes.
+/* Lists: the book at one moment, written in pieces while the book changes. Pure.
  *
- * The length of an answer precedes it, so a List must write exactly what it counted. The iteration
- * visits the slots of the table in order. An entry that changes or is removed before the iteration
- * reaches its slot is copied first (walks_keep). Entries newer than the List are skipped by their
- * revision. Pure.
+ * The length of an answer precedes it, so a List must write exactly what it counted. It visits the
+ * slots in order. An entry that changes before its slot was visited is copied first (walks_keep).
  *
- * Cursor:      <identity, 16 hex>-<revision>           valid for the life of a book
- * Page token:  <boot, 16 hex>-<revision>-<slot>        valid for one process, like slots */
+ *   cursor      <identity, 16 hex>-<revision>       valid for the life of a book
+ *   page token  <boot, 16 hex>-<revision>-<slot>    valid for one process, like slots */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,23 +20,23 @@ enum {
     LIST_MORE = 102,
     LIST_NEXT_PAGE = 103,
     TOKEN_CAP = 64,
-    SMALL_DELTA = 4096, /* limit for changes that are encoded at once, without a walk */
+    SMALL_DELTA = 4096, /* a delta with fewer changes is encoded at once */
     ASIDE_BYTES_MAX = 256 << 20,
 };
 
 struct book_walk {
     struct list link;
     struct book *book;
-    uint32_t states;          /* one bit per state; 0 means all states */
+    uint32_t states;
     uint64_t since, revision; /* machines whose last change is after `since`, up to `revision` */
-    uint64_t cursor;          /* revision sent in the response; each page has that of the first */
-    uint32_t position, end;   /* next slot to write, and the slot at which the walk ends */
+    uint64_t cursor;          /* the revision in the response; the same on all pages */
+    uint32_t position, end;   /* next slot to write, and where the walk ends */
     uint64_t total;
-    struct map aside; /* struct buf, indexed by slot: the entry as it was before its change */
+    struct map aside; /* struct buf by slot: the entry before its change */
     size_t aside_bytes;
-    struct buf tail; /* sent after the slots: a small delta, then all non-machine fields */
+    struct buf tail; /* sent last: a small delta and all fields that are not machines */
     bool tail_written;
-    enum err broken; /* ERR_OK, or the error of copying an entry */
+    enum err broken;
 };
 
 /* --- cursors and page tokens --- */
@@ -51,7 +49,7 @@ static void token_write(uint64_t name, uint64_t revision, const uint32_t *slot,
     if (slot) snprintf(text + len, TOKEN_CAP - (size_t)len, "-%" PRIu32, *slot);
 }
 
-/* Parses "<name>-<number>[-<number>]". False if not a token of this book or process. */
+/* Parses "<name>-<number>[-<number>]". False: not a token of this book or process. */
 static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, uint64_t *ret_slot)
 {
     char wanted[TOKEN_CAP];
@@ -66,7 +64,7 @@ static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, 
     return rest.at != NULL && str_to_u64(rest, ret_slot) == ERR_OK;
 }
 
-/* Parses a cursor. False if the cursor is malformed, or older than the tombstones. */
+/* False: the cursor is malformed, or tombstones after it were dropped. */
 static bool token_read_cursor(const struct book *book, struct str cursor, uint64_t *ret_since)
 {
     uint64_t since;
@@ -108,14 +106,14 @@ void walks_keep(struct book *book, const struct book_entry *e)
         struct book_walk *walk = CONTAINER_OF(node, struct book_walk, link);
 
         if (walk->broken || e->slot < walk->position || e->slot >= walk->end) continue;
-        /* An entry is copied at most once, as its newer revision excludes it from this List. */
+        /* copied once: the newer revision excludes the entry from this List */
         if (walk_has(walk, e)) walk->broken = walk_keep(walk, e);
     }
 }
 
 /* --- measuring the answer --- */
 
-/* Counts the slots from `position` on, up to `most` machines; 0 means no limit. */
+/* Counts the slots from `position` on, up to `most` machines; 0: no limit. */
 static void walk_count_slots(struct book_walk *walk, uint64_t most)
 {
     const struct book *book = walk->book;
@@ -132,7 +130,7 @@ static void walk_count_slots(struct book_walk *walk, uint64_t most)
     walk->end = slot;
 }
 
-/* True if machines of the List follow this page's last slot; only then there is a next page. */
+/* True if the List has machines after this page. */
 static bool walk_has_more(const struct book_walk *walk)
 {
     for (uint32_t slot = walk->end; slot < walk->book->slots; slot++)
@@ -212,7 +210,7 @@ static enum err walk_write_tail(struct book_walk *walk, struct tail tail)
 
 /* --- opening a List and writing it --- */
 
-/* Plans a walk over slots: for everything, a page, a part, or more changes than SMALL_DELTA. */
+/* Plans a walk over slots, for everything, a page, a part, or a large delta. */
 static void walk_plan_slots(struct book_walk *walk, const struct book_filter *filter,
                             struct tail *tail)
 {

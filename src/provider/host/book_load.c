@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads the book from the changes of a journal, then links the machines by revision. An item keeps
- * its number until all changes are read, because later changes refer to it. Pure. */
+/* Loads the book from the changes of a journal, then links the machines by revision. Pure. */
 #include <stdlib.h>
 
 #include "provider/host/book_internal.h"
 
-struct loaded { /* an item with the number it has in the file; kept until the file is read */
+struct loaded { /* an item and its number in the file, which later changes use */
     struct pool_item *item;
 };
 
-/* Loads an item. An item with an epoch is a shard's id, and the epoch is the shard's newest one. */
+/* An item with an epoch is a shard's id, and the epoch is the shard's newest one. */
 static enum err load_item(struct book *book, const struct book_change *change, struct note *note)
 {
     struct str number = str_of(&change->number, sizeof change->number);
@@ -98,7 +97,7 @@ enum err book_loaded(struct book *book)
     map_init(&book->loading, 0, 0);
     book->loaded = true;
     book_evict(book);
-    /* Revision 0 means "everything" on the wire, so a book begins at 1. The identity is written at
-     * once, because every cursor contains it. */
+    /* Revision 0 means "everything" on the wire, so a book begins at 1. Every cursor contains the
+     * identity, so it must be durable now. */
     return is_new ? book_apply(book, &marks) : ERR_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book as changes: the record of one machine, and the whole book for a new journal, slot by
- * slot. Changes made meanwhile go into both journals. A change contains the whole record of its
- * machine, so the last change counts, before or after the machine's slot was written. Pure. */
+/* The book as changes: one machine's record, and the whole book for a new journal, slot by slot. A
+ * change made meanwhile goes into both journals and has the machine's whole record, so the last
+ * record counts. Pure. */
 #include "provider/host/book_internal.h"
 
 void change_of(const struct book_entry *e, struct change_of *ret_change)
@@ -20,7 +20,7 @@ void change_of(const struct book_entry *e, struct change_of *ret_change)
         .blob = entry_blob(e),
         .grace_ms = e->texts ? e->texts->grace_ms : 0,
     };
-    /* Only a Failed machine states whether it has a host; all other states imply the answer. */
+    /* Only a Failed machine states whether it has a host; other states imply the answer. */
     if (e->has_host && e->state == MACHINE_FAILED) change->host = entry_host(e, ret_change->room);
     memcpy(change->operations, e->operations, sizeof change->operations);
 }
@@ -47,7 +47,7 @@ void book_put_change(const struct book *book, const struct book_change *change, 
     assert(!err);
 }
 
-/* Reserves the room first, so that an item marked as written is in the file. */
+/* The room is reserved first, so that an item marked as written is in the file. */
 static enum err snapshot_put(const struct book *book, const struct book_change *change,
                              struct buf *into)
 {
@@ -74,8 +74,8 @@ enum err snapshot_put_fences(const struct book *book, struct str id, const struc
     return err;
 }
 
-/* Writes the newest epoch of each shard, which the fences of machines may no longer contain. The
- * epoch is stored in the item of the shard's id, because older releases ignore it there. */
+/* Writes each shard's newest epoch in the item of the shard's id, where older releases ignore
+ * it. */
 static enum err snapshot_put_epochs(struct book *book, struct buf *into)
 {
     enum err err = ERR_OK;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines in wire encoding. Offer and binding are stored encoded, so that writing an answer is
- * only a few copies. The bytes are built in buffers of the book. book_apply() reserves room in
- * these buffers for the machine that it changes, so measuring a machine cannot fail. Pure. */
+/* Machines in wire encoding. Offer and binding are stored encoded, so writing an answer is copying.
+ * Measuring a machine cannot fail, because book_apply() reserves the room. Pure. */
 #include "model/wire/demand_wire.h"
 #include "provider/host/book_internal.h"
 
@@ -64,7 +63,7 @@ enum err entry_write(struct book *book, const struct book_entry *e, uint32_t fie
     struct pack body = entry_pack(book, e), pack = {into, ERR_OK};
     size_t before = into->len;
 
-    assert(field < 16); /* the tag has one byte, as entry_wire_len() assumes */
+    assert(field < 16); /* one byte is enough for the tag, as entry_wire_len() assumes */
     if (field)
         pack_row(&pack, field, &body);
     else

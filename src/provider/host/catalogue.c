@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a catalogue: converts TOML to JSON, maps keys to members by tables, and checks all else in
- * the functions below the tables. An error names the line of its pool. Pure. */
+/* Reads a catalogue: converts TOML to JSON, then maps keys to members by tables. An error names the
+ * line of its pool. Pure. */
 #include "provider/host/catalogue.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static enum err catalogue_read_duration(struct str text, uint64_t *ret_ms, struc
     return json_wrong(note, "is no time such as \"20s\" or \"5s..20s\", of 30 days at most");
 }
 
-/* Reads a duration or a range: "20s" or "5s..20s". */
+/* "20s" or "5s..20s". */
 static enum err catalogue_read_span(const struct json *value, void *into, struct arena *arena,
                                     struct note *note)
 {
@@ -266,7 +266,7 @@ struct str catalogue_usual(void)
     return str_of(usual_catalogue, usual_catalogue_len);
 }
 
-/* Rounds cumulative sums instead of single parts, so that all parts add up to `all`. */
+/* Rounds cumulative sums, so that all parts add up to `all`. */
 static uint64_t catalogue_part(uint64_t all, uint64_t before, uint64_t mine, uint64_t total)
 {
     if (total == 0) return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and reads changes by one table of their members. Refuses changes that contradict their
- * state, because this program never writes such changes. Pure. */
+ * state. Pure. */
 #include "provider/host/change.h"
 
 #include "base/bytes.h"
@@ -11,13 +11,13 @@
 
 enum {
     CHANGE_FIELD_STATE = 5,
-    LENGTH_BYTES = 4, /* bytes of the little-endian length before each change */
+    LENGTH_BYTES = 4, /* little-endian length before each change */
     TEXT_BYTES_MAX = 1 << 20,
 };
 #define NUMBER_MAX (UINT64_MAX >> 2)
 
-enum member_kind { TEXT /* struct str */, NUMBER /* 64 bits */, ITEM /* number of an item */ };
-static const struct member { /* the members of struct book_change, except the state */
+enum member_kind { TEXT /* struct str */, NUMBER /* 64 bits */, ITEM };
+static const struct member { /* all members but the state */
     uint32_t field;
     enum member_kind kind;
     size_t offset;
@@ -99,7 +99,7 @@ static enum err change_take_field(struct book_change *change, const struct field
     return ERR_OK;
 }
 
-/* Checks that the members agree with the state, and that counters cannot overflow. */
+/* Also checks that counters cannot overflow. */
 static bool change_fits_state(const struct book_change *change)
 {
     enum machine_state state = change->state;

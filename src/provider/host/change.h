@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A change of the book. The journal contains changes, and replaying the journal applies them. Pure.
+/* A change of the book. Replaying a journal's changes makes the book again. Pure.
  *
- * On disk a change is one byte for its kind, followed by its fields in protobuf encoding without
- * zero values. docs/formats/provider-state.md lists the field numbers.
+ * On disk a change is one byte for its kind, followed by its fields in protobuf encoding
+ * (docs/formats/provider-state.md).
  *
  *   ITEM     a text that other changes refer to by its number; with an epoch: the id of a shard
  *   MACHINE  the whole record of a machine, without its fences
@@ -24,29 +24,29 @@ enum book_change_kind {
 };
 struct book_change {
     enum book_change_kind kind;
-    struct str id;     /* id of a machine; in MACHINE, FENCE and REMOVED */
-    uint64_t revision; /* in MACHINE and REMOVED, the change's revision; in MARKS, the newest */
+    struct str id;     /* of the machine; in MACHINE, FENCE and REMOVED */
+    uint64_t revision; /* revision of the change; in MARKS the newest revision */
     /* ITEM: */
     uint64_t number;
     struct str bytes;
-    /* MACHINE: Some fields exist only in some states: no host while Speculative or Creating, a
-     * binding from Configuring to Draining, an error while Failed. */
+    /* MACHINE. Speculative and Creating machines have no host. A binding exists from Configuring to
+     * Draining. An error exists in Failed. */
     enum machine_state state;
-    struct pool_item *offer, *binding; /* borrowed; binding may be NULL */
-    struct str host;  /* name of the host; empty for "host-<id>", and for FAILED without host */
-    struct str error; /* only in state FAILED */
+    struct pool_item *offer, *binding;    /* borrowed; binding may be NULL */
+    struct str host;                      /* empty: "host-<id>"; in FAILED: no host */
+    struct str error;                     /* only in state FAILED */
     uint64_t operations[OPERATION_KINDS]; /* last accepted operation of each kind, or 0 */
     struct str blob;                      /* only in state CONFIGURING */
     uint64_t grace_ms;                    /* only in state DRAINING */
-    /* FENCE. An ITEM also uses `epoch`, for the epoch of a shard or 0. */
+    /* FENCE. In an ITEM, `epoch` is the epoch of a shard or 0. */
     struct pool_item *shard; /* borrowed */
     int64_t epoch, sequence;
     /* MARKS: */
-    uint64_t identity, operation, item, forgotten; /* tombstones up to `forgotten` are removed */
+    uint64_t identity, operation, item, forgotten; /* forgotten: older tombstones were dropped */
 };
 /* Appends the change's length and bytes. ERR_FULL, ERR_NOMEM: nothing was appended. */
 enum err change_write(const struct book_change *change, struct buf *into);
-/* Reads the first change of `bytes` and its length; texts are views. `find` returns the item with a
+/* Reads the first change of `bytes` and its length; texts are views. `find` returns an item by
  * number, or NULL. ERR_PARSE; ERR_NOT_FOUND: the change names a missing item. */
 typedef struct pool_item *change_find_fn(const void *context, uint64_t number);
 enum err change_read(struct str bytes, change_find_fn *find, const void *context,

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated cloud: the machines that the catalogue sells, and the events of machines in use.
- *
- * A machine that is only offered has no record, because its id contains pool, zone and number. A
- * machine with an operation, a host or a repair has a record, and the record is always in the heap
- * of events. The record is due when the operation or repair ends, or when the cloud may take the
- * machine back. All functions run on the loop's thread. */
+ * Loop's thread. Only a machine with an operation, a host or a repair has a record. The heap of
+ * events has all records. */
 #include "provider/host/cloud.h"
 
 #include <stdio.h>
@@ -19,31 +16,31 @@
 
 enum {
     FILE_EVERY_MS = 1000,
-    LOSS_EVERY_MS = 3600 * 1000, /* catalogues state the chance of an interruption in one hour */
+    LOSS_EVERY_MS = 3600 * 1000, /* catalogues state the chance of an interruption per hour */
     ZONES_MAX = CATALOGUE_POOLS_MAX * CATALOGUE_ZONES_MAX * 4,
     IN_USE_MAX = 8 << 20,
     RACK_TEXT_CAP = 160,
 };
 
-struct pool_zone {                     /* the machines of one pool in one zone */
+struct pool_zone {
     struct str key;                    /* such as "<pool>-<zone>" */
-    const struct catalogue_pool *pool; /* NULL if the cloud no longer sells the machines */
+    const struct catalogue_pool *pool; /* NULL: the machines are not sold any more */
     struct str zone;
     uint32_t sold;    /* the cloud sells machines 1 to `sold` */
     uint32_t offered; /* machines 1 to `offered` were reported as SEEN_OFFERED */
-    uint32_t hosts;   /* number of machines with a host or an accepted Create */
+    uint32_t hosts;   /* machines with a host or an accepted Create */
 };
 struct cloud_machine { /* a machine in use */
     struct heap_node event;
     struct str id;
     struct pool_zone *zone;
     uint32_t number;
-    bool hosted;                       /* zone->hosts counts this machine */
-    bool lost;                         /* the cloud will take the machine back at time `loss` */
-    struct operation_ticket operation; /* the running operation; number 0 means none */
+    bool hosted;                       /* counted in zone->hosts */
+    bool lost;                         /* the cloud takes the machine back at time `loss` */
+    struct operation_ticket operation; /* number 0: none */
     enum operation_kind kind;
-    mono_time until; /* time when the operation ends or, if none runs, the repair */
-    mono_time loss;  /* time when the machine is lost, or when a loss is drawn again */
+    mono_time until; /* end of the operation or of the repair */
+    mono_time loss;  /* when the machine is lost, or the loss is drawn again */
 };
 struct cloud {
     struct backend backend;
@@ -74,7 +71,7 @@ static void machine_id_write(const struct pool_zone *zone, uint32_t number, char
     snprintf(id, ID_MAX + 1, "%.*s-%06u", STR_ARG(zone->key), number);
 }
 
-/* Splits "<pool>-<zone>-<number>". False if the id does not belong to this cloud. */
+/* Splits "<pool>-<zone>-<number>". False: the id is not of this form. */
 static bool machine_id_read(struct str id, struct str *ret_key, uint32_t *ret_number)
 {
     size_t dash = id.len;
@@ -89,7 +86,7 @@ static bool machine_id_read(struct str id, struct str *ret_key, uint32_t *ret_nu
     return true;
 }
 
-/* Finds or makes a zone. Returns NULL without memory or with too many zones. */
+/* NULL: no memory, or too many zones. */
 static struct pool_zone *zone_make(struct cloud *cloud, struct str key)
 {
     struct pool_zone *zone = map_make(&cloud->zones, key, sizeof *zone);
@@ -98,7 +95,6 @@ static struct pool_zone *zone_make(struct cloud *cloud, struct str key)
     return zone;
 }
 
-/* Finds or makes the record of a machine, also of a machine that is no longer sold. */
 static enum err machine_use(struct cloud *cloud, struct str id, struct cloud_machine **ret_machine)
 {
     struct cloud_machine *m;
@@ -130,7 +126,7 @@ static void machine_schedule(struct cloud *cloud, struct cloud_machine *m)
 {
     enum err err = heap_put(&cloud->events, &m->event, mono_min(m->until, m->loss).ms);
 
-    assert(!err); /* cannot fail: the record is in the heap already */
+    assert(!err); /* an existing heap entry needs no memory */
     timer_start(&cloud->event_timer, (mono_time){heap_peek(&cloud->events)->due});
 }
 
@@ -141,7 +137,7 @@ static void machine_report(struct cloud *cloud, enum sighting what, struct str i
     (void)cloud->backend.host->seen(cloud->backend.host, what, id, NULL, str_from(why), &note);
 }
 
-/* Makes the machine Speculative again. A machine that is no longer sold is removed. */
+/* Makes the machine Speculative. A machine that is no longer sold is removed. */
 static void machine_release(struct cloud *cloud, struct cloud_machine *m)
 {
     machine_set_hosted(m, false);
@@ -297,7 +293,7 @@ static enum err cloud_stock(struct cloud *cloud, struct note *note)
 
         for (uint32_t number = zone->sold + 1; number <= zone->offered; number++) {
             machine_id_write(zone, number, id);
-            /* A machine in use is removed when it is released. */
+            /* A machine in use is removed later, when it is released. */
             if (!map_get(&cloud->in_use, str_from(id)))
                 machine_report(cloud, SEEN_REMOVED, str_from(id), "");
         }
@@ -352,7 +348,7 @@ static void on_file_timer(struct timer *timer)
     timer_start_in(timer, FILE_EVERY_MS);
     if (fs_stat(cloud->options.io->fs, path, &now) || fs_same(&now, &cloud->file)) return;
     err = cloud_reload(&cloud->backend, &note);
-    cloud->file = now; /* so that a wrong file is logged only once */
+    cloud->file = now; /* log a wrong file only once */
     if (err)
         LOG_ERROR(&cloud->log, "changed catalogue is invalid: the old one stays in force",
                   log_text("why", note.text));

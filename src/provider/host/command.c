@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the script for each operation, and periodically for the list of machines. At most
- * `running_max` scripts run at once; other operations wait in order. A script that fails ends only
- * its own operation. Runs on the loop's thread. */
+ * `running_max` scripts run at once; other operations wait in order. Runs on the loop's thread. */
 #include "provider/host/command.h"
 
 #include <inttypes.h>
@@ -20,23 +19,23 @@ enum {
     RUNNING_MAX = 16,
     TIMEOUT_MS = 10 * 60 * 1000,
     LIST_EVERY_MS = 30 * 1000,
-    COMMAND_ANSWER_MAX = 1 << 20, /* bytes that a script may print */
+    COMMAND_ANSWER_MAX = 1 << 20,
     COMMAND_LIST_MAX = 64 << 20,
-    TASK_MAX = 64 << 20, /* bytes; a blob in base64 fits */
+    TASK_MAX = 64 << 20, /* bytes; a blob in base64 must fit */
     HOST_MAX = 253,
-    WORDS_MAX = 4096, /* bytes; an error text fits even if every byte is escaped */
-    SHOWN_MAX = 80,   /* bytes of invalid output shown in a note */
+    WORDS_MAX = 4096, /* bytes; an error text with every byte escaped must fit */
+    SHOWN_MAX = 80,
 };
 
-struct operation_run { /* one operation, from start() to done() */
-    struct list link;  /* member of `waiting` or `running` */
+struct operation_run {
+    struct list link;
     struct command *command;
     struct operation_ticket ticket;
     enum operation_kind kind;
     uint64_t timeout_ms;
     struct buf task;
-    struct environment env; /* the task as variables, for scripts that do not parse JSON */
-    struct script *script;  /* NULL unless the script runs */
+    struct environment env; /* the task as environment variables */
+    struct script *script;
 };
 struct command {
     struct backend backend;
@@ -46,9 +45,9 @@ struct command {
     uint32_t running_max, running_count;
     uint64_t timeout_ms, list_every_ms;
     struct list waiting, running;
-    struct task work; /* a task that starts waiting operations */
+    struct task work; /* starts waiting operations */
     struct timer again;
-    struct script *listing; /* the running `list` script, or NULL */
+    struct script *listing;
 };
 
 static struct command *command_of(struct backend *backend)
@@ -157,7 +156,7 @@ static enum err answer_read(struct str output, size_t max, struct json **ret_jso
     return ERR_OK;
 }
 
-/* Decides how the operation ended. An error in the script's answer overrides its exit status. */
+/* An error in the script's answer overrides its exit status. */
 static void answer_judge(const struct operation_run *r, const struct script_end *end,
                          const struct json *answer, struct note *error,
                          struct operation_end *ret_end)
@@ -191,10 +190,10 @@ static void run_report(struct operation_run *r, const struct script_end *end)
     struct buf words;
 
     if (answer_read(end->output, COMMAND_ANSWER_MAX, &answer, &error) && end->error.text[0])
-        error = end->error; /* how the script ended explains more than its output */
+        error = end->error; /* how the script ended says more than its output */
     answer_judge(r, end, answer, &error, &reported);
     buf_init(&words, WORDS_MAX);
-    /* escapes the error, because a script may print any bytes */
+    /* a script may print any bytes */
     if (reported.failed && printable_append(reported.error, &words) == ERR_OK)
         reported.error = buf_peek(&words);
     c->backend.host->done(c->backend.host, r->ticket, &reported);
@@ -295,7 +294,7 @@ static enum err command_check(struct backend *, enum operation_kind kind,
 
 /* --- the list of machines --- */
 
-struct seen { /* a machine in the list of the script */
+struct seen {
     struct str id, failed;
     bool lost;
     struct offer offer;
@@ -426,7 +425,7 @@ static void command_ready(struct backend *backend)
 
 static enum err command_reload(struct backend *backend, struct note *)
 {
-    command_ready(backend); /* asks again, because the script may know other machines */
+    command_ready(backend); /* The script may now list other machines. */
     return ERR_OK;
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command backend: every operation runs a user's script, so that a shell script can connect any
- * cloud. docs/providers.md has the contract of the script.
+ * cloud (docs/providers.md).
  *
- * A bounded number of scripts runs at once; the others wait in order. A script that hangs, prints
- * too much or prints no JSON fails only its own operation. The script also lists the machines
- * (`list`) at an interval. Machines that the list omits stay; machines that the list names under
- * "removed" are removed. */
+ * A bounded number of scripts runs at once; others wait in order. A script that fails ends only its
+ * own operation. A script also lists the machines at an interval. A machine that the list omits
+ * stays; only those under "removed" are removed. */
 #ifndef PROVIDER_HOST_COMMAND_H
 #define PROVIDER_HOST_COMMAND_H
 #include "io/io.h"
@@ -15,12 +14,12 @@
 struct command_options { /* copied */
     struct io *io;
     const struct log_source *log; /* may be NULL */
-    const char *script;           /* path, or a name to search in PATH if it contains no slash */
-    uint32_t running_max;         /* limit for running scripts; 0 means 16 */
-    uint64_t timeout_ms;          /* per script, plus the grace period of a drain; 0 means 10 min */
-    uint64_t list_every_ms;       /* interval between runs of `list`; 0 means 30 s */
+    const char *script;           /* a path, or a name without slash that is searched in PATH */
+    uint32_t running_max;         /* scripts at once; 0: 16 */
+    uint64_t timeout_ms;          /* per script, plus the grace period of a drain; 0: 10 min */
+    uint64_t list_every_ms;       /* interval of `list`; 0: 30 s */
 };
-/* Opens the backend. ERR_INVALID (no script), ERR_NOMEM, ERR_FULL. */
+/* ERR_INVALID (no script), ERR_NOMEM, ERR_FULL. */
 enum err command_backend_open(const struct command_options *options, struct backend **ret_backend,
                               struct note *note);
 #endif

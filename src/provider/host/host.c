@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host: a worker writes the changes of a turn together; answers and operations wait for that
- * write. The worker has one job at a time. During compaction each job also writes a piece of the
+/* The host: a worker thread writes the changes of a turn together; answers and operations wait for
+ * that write. The worker has one job at a time; during compaction a job also writes a piece of the
  * new state file. Everything except write_run() runs on the loop's thread. */
 #include "provider/host/host.h"
 
@@ -12,30 +12,30 @@
 enum {
     COMPACT_BYTES = 64 << 20,
     COMPACT_FACTOR = 4,      /* a file of this many times its first size is compacted */
-    PIECE_BYTES = 256 << 10, /* bytes of a new file per sync, so that each turn is short */
+    PIECE_BYTES = 256 << 10, /* bytes of a new file per sync; keeps turns short */
     CHANGES_MAX = INT32_MAX,
     OPERATION_BYTES_MAX = 4 << 20,
     SEAL_AFTER_MS = 1000,
 };
 
-struct write_job { /* a job of the worker thread, which owns it while it runs */
+struct write_job { /* the worker thread owns it while it runs */
     struct job job;
     struct journal *journal;
     struct clock *clock;
     struct buf changes, piece;
-    uint64_t salt; /* salt of the new file that this job begins, or 0 */
+    uint64_t salt; /* salt of a new file that this job begins; 0: none */
     bool has_piece, publish, seal;
     enum err err, next_err;
     uint64_t sync_ns, size;
     struct note note;
 };
-struct start { /* an accepted operation that is not durable yet */
+struct start { /* an accepted operation that is not on disk yet */
     uint64_t until;
     struct operation_ticket ticket;
-    bool again; /* an earlier process accepted the operation */
+    bool again;
 };
 struct host {
-    struct backend_host face; /* functions that the backend calls */
+    struct backend_host face;
     struct host_options options;
     struct log_source log;
     struct book *book;
@@ -48,14 +48,14 @@ struct host {
     struct write_job job;
     struct turn_hook hook;
     struct timer seal_timer;
-    struct list waiting; /* list of struct host_wait in order of `until` */
-    struct buf starts;   /* array of struct start in order of `until` */
-    uint64_t written;    /* number of the newest turn whose changes are durable */
-    uint64_t writing;    /* number of the newest turn given to the job; `written` if no job runs */
+    struct list waiting; /* in order of `until` */
+    struct buf starts;   /* array of struct start, in order of `until` */
+    uint64_t written;    /* newest turn whose changes are on disk */
+    uint64_t writing;    /* newest turn that a job writes; without a job equal to `written` */
     uint64_t compact_at;
     bool compacting, starting, failed, closing;
-    bool busy;     /* the worker runs the job */
-    bool orphaned; /* the host was closed during the job, and is freed after the job */
+    bool busy;
+    bool orphaned; /* the host was closed while the job ran; the job's end frees it */
 };
 
 static void host_fail(struct host *host, enum err err, const struct note *note)
@@ -110,7 +110,7 @@ static void host_start_operation(struct host *host, struct operation_ticket tick
 
 /* --- waiting for the disk --- */
 
-/* Returns the number of the write after which the whole book is durable, or 0 if it is now. */
+/* The write after which the whole book is on disk; 0: it is on disk now. */
 static uint64_t host_durable_after(const struct host *host)
 {
     if (book_changes(host->book)->len > 0) return host->writing + 1;
@@ -125,7 +125,6 @@ bool host_wait(struct host *host, struct host_wait *wait, host_wait_fn *fn)
     return wait->until > 0;
 }
 
-/* Starts the operations and sends the answers that are durable now. */
 static void host_wake(struct host *host)
 {
     struct start start;
@@ -217,7 +216,7 @@ static void on_written(struct job *job, enum err err)
     host_wake(host);
 }
 
-/* Takes the next piece of the new file, if a compaction runs or is due. */
+/* During a compaction each job writes a piece of the new file. */
 static void write_take_piece(struct host *host, struct write_job *w)
 {
     bool more = true;
@@ -234,7 +233,7 @@ static void write_take_piece(struct host *host, struct write_job *w)
         err = buf_append(&w->piece, buf_peek(&w->changes));
     }
     if (!err) err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
-    if (err) { /* no memory for a piece: tries again later */
+    if (err) { /* no memory: try again later */
         LOG_WARN(&host->log, "could not compact the state file: trying again later",
                  log_err("err", err));
         host->compacting = false;
@@ -261,7 +260,7 @@ static void host_submit(struct host *host, bool seal)
     host->writing++;
     host->busy = true;
     err = worker_submit(host->worker, &w->job);
-    assert(!err); /* cannot fail: the worker has only this job */
+    assert(!err); /* the worker has no other job */
 }
 
 static void host_show_metrics(struct host *host)
@@ -271,7 +270,7 @@ static void host_show_metrics(struct host *host)
     metrics_set_fields(host->metrics.rows, &host->counts);
 }
 
-/* Runs at the end of a turn: the turn's changes are written together. */
+/* The changes of one turn are written together. */
 static void on_turn(struct turn_hook *hook)
 {
     struct host *host = CONTAINER_OF(hook, struct host, hook);
@@ -280,7 +279,7 @@ static void on_turn(struct turn_hook *hook)
     if (host->failed || host->closing) return;
     host_show_metrics(host);
     if (!host->journal) {
-        /* repeated, because an operation that cannot be started makes a change */
+        /* a loop, because an operation that cannot start makes a change */
         while (changes->len > 0) {
             buf_clear(changes);
             host->written = ++host->writing;
@@ -292,7 +291,7 @@ static void on_turn(struct turn_hook *hook)
         host_submit(host, false);
 }
 
-/* Seals the journal, because there was no change for SEAL_AFTER_MS. */
+/* There was no change for SEAL_AFTER_MS. */
 static void on_seal(struct timer *timer)
 {
     struct host *host = CONTAINER_OF(timer, struct host, seal_timer);
@@ -472,7 +471,7 @@ const struct journal_report *host_loaded(const struct host *host)
     return &host->loaded;
 }
 
-/* Closes the host. Unwritten changes may be lost, because they were never answered. */
+/* Unwritten changes may be lost, because they were never answered. */
 void host_close(struct host *host)
 {
     if (!host) return;
@@ -480,9 +479,9 @@ void host_close(struct host *host)
     turn_hook_remove(&host->hook);
     timer_deinit(&host->seal_timer);
     host->backend->ops->close(host->backend);
-    assert(list_empty(&host->waiting)); /* the service has ended all calls, so no wait is left */
+    assert(list_empty(&host->waiting)); /* the service has ended all calls */
     worker_close(host->worker);
-    /* In the simulator, the worker may return the job later, after the simulated host has died. */
+    /* In the simulator a dead host's worker may return the job later. */
     if (host->busy)
         host->orphaned = true;
     else

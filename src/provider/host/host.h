@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reference provider without its listener: book, state file and backend on one loop.
  *
- * The book changes before the disk, but nothing is answered before it is durable. An answer waits
- * for the sync of its changes, and all answers of a turn share one sync. The backend gets an
- * operation only after that sync. So a crash at any time loses nothing that was answered.
+ * The book changes before the disk. Answers and backend operations wait for the sync of their
+ * changes, so a crash loses nothing that was answered. All changes of a turn share one sync.
  *
- * A separate thread writes the state file. A file grown to several times the size of its content is
- * rewritten as a new file, in small pieces. If the disk fails, the provider ends (on_failed). */
+ * A separate thread writes the state file. A grown file is rewritten as a new file, in small
+ * pieces. If the disk fails, the provider ends (on_failed). */
 #ifndef PROVIDER_HOST_HOST_H
 #define PROVIDER_HOST_HOST_H
 #include "io/io.h"
@@ -20,41 +19,39 @@ struct host_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL */
-    const char *state;            /* path of the state file; NULL stores nothing, for experiments */
+    const char *state;            /* path of the state file; NULL: store nothing */
     const char *name;             /* value of HostRef.provider */
     size_t machines_max;          /* 0 means BOOK_MACHINES_MAX */
-    uint64_t compact_bytes;       /* bytes; a smaller state file is not compacted; 0 means 64 MiB */
-    struct backend *own_backend;  /* host_close() closes it, and also host_open() if that fails */
+    uint64_t compact_bytes;       /* a smaller state file is not compacted; 0: 64 MiB */
+    struct backend *own_backend;  /* closed by host_close(), and by host_open() after an error */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void *owner;
 };
 /* Loads the state, which blocks. Errors of journal_open() and book_loaded(). */
 enum err host_open(const struct host_options *options, struct host **ret_host, struct note *note);
-/* Starts the backend, which adopts the existing machines. */
 enum err host_start(struct host *host, struct note *note);
-/* Waits for the sync under way; requests that were not answered may be lost. No struct host_wait
- * may still wait. `host` may be NULL. */
+/* Waits for the sync under way; unanswered requests may be lost. No struct host_wait may still
+ * wait. `host` may be NULL. */
 void host_close(struct host *host);
-/* Reloads the backend's configuration. */
 enum err host_reload(struct host *host, struct note *note);
 
 struct book *host_book(struct host *host);
 struct io *host_io(struct host *host);
-void host_listed(struct host *host, uint64_t bytes, bool delta); /* counts a List in the metrics */
+void host_listed(struct host *host, uint64_t bytes, bool delta);
 const struct journal_report *host_loaded(const struct host *host);
-/* Calls book_ask(). An accepted operation starts by itself when it is durable. */
+/* Calls book_ask(). An accepted operation starts when it is durable. */
 struct book_answer host_ask(struct host *host, const struct book_request *request, struct buf *into,
                             struct note *note);
 
 /* -- waiting for the disk -- */
 struct host_wait;
 typedef void host_wait_fn(struct host_wait *wait);
-struct host_wait {    /* part of a caller's struct, which may reuse it when fn runs */
+struct host_wait {    /* part of the caller's struct, which the caller may reuse inside fn */
     struct list link; /* the caller calls list_init(); list_remove() cancels the wait */
     uint64_t until;
     host_wait_fn *fn;
 };
-/* Returns false if the book is durable now; continue at once. Otherwise fn is called later, never
- * from inside host_wait(). */
+/* False: the book is durable now; continue at once. Otherwise fn is called later, never from inside
+ * host_wait(). */
 bool host_wait(struct host *host, struct host_wait *wait, host_wait_fn *fn);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The metrics of the provider, muster_provider_*. The host counts them and publishes them at the
- * end of each turn of its loop. */
+/* The metrics muster_provider_*. The host counts them and publishes them at the end of each
+ * turn. */
 #ifndef PROVIDER_HOST_HOST_METRICS_H
 #define PROVIDER_HOST_HOST_METRICS_H
 #include "obs/metrics.h"
@@ -8,10 +8,10 @@
 
 struct provider_counts {
     struct book_stats book;
-    uint64_t ended[2]; /* number of operations that were done, and that failed */
+    uint64_t ended[2]; /* successful, and failed operations */
     uint64_t seen[SIGHTINGS];
-    uint64_t rewritten[2]; /* number of compactions abandoned, and of compactions published */
-    uint64_t lists[2];     /* number of full Lists, and of deltas */
+    uint64_t rewritten[2]; /* compactions abandoned, and published */
+    uint64_t lists[2];     /* full Lists, and deltas */
     uint64_t state_bytes, written_bytes, listed_bytes;
 };
 struct host_metrics { /* zeroed without metrics */

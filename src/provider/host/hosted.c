@@ -38,7 +38,7 @@ static bool write_word(const char *directory, const char *file, const char *word
     return wrote == (ssize_t)strlen(word);
 }
 
-/* Returns the cgroup of this process, from the line of cgroup version 2: "0::/a/b". */
+/* Finds the line of cgroup version 2: "0::/a/b". */
 static struct str own_cgroup(struct str text)
 {
     struct str line;
@@ -48,7 +48,7 @@ static struct str own_cgroup(struct str text)
     return STR_EMPTY;
 }
 
-/* Tries to create a cgroup, which checks permissions, delegation and the kernel's cgroup.kill. */
+/* Making a cgroup is the test for permissions, delegation and the kernel's cgroup.kill. */
 static bool can_make_cgroups(const char *root)
 {
     char path[FS_PATH_CAP], kill_file[FS_PATH_CAP + 16];
@@ -88,8 +88,7 @@ struct record {
     struct hosted hosted;
 };
 
-/* Moves the process to its cgroup. If the kernel refuses (for example because the parent is of
- * another type), the process has only its session. */
+/* If the kernel refuses, the process has only its session. */
 static void join_cgroup(const char *cgroup, int pid)
 {
     char number[16];
@@ -100,7 +99,7 @@ static void join_cgroup(const char *cgroup, int pid)
         (void)rmdir(cgroup);
 }
 
-/* Watches the process before its program runs, so that the process cannot have ended already. */
+/* The process is watched before its program runs, so it cannot have ended. */
 static enum err on_record(void *owner, int pid, struct note *note)
 {
     struct record *record = owner;
@@ -190,7 +189,7 @@ bool hosted_runs(const struct hosted *hosted)
 
 void hosted_signal(const struct hosted *hosted, int signal)
 {
-    /* While the process runs, the id of its group cannot be reused. */
+    /* A running process keeps the id of its group from being reused. */
     if (hosted_runs(hosted)) (void)kill(-hosted->pid, signal);
 }
 
@@ -201,8 +200,8 @@ bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted 
 
     if (hosted_runs(hosted)) return false;
     if (hosted->pidfd >= 0) {
-        /* The pid and group id of a child are not reused before this process waits for the child.
-         * The ids of any other process may be reused, so only the cgroup is killed. */
+        /* The ids of a child stay valid until this process waits for it. Other processes' ids may
+         * be reused, so only their cgroup is killed. */
         if (process_watch_is_child(hosted->pidfd)) (void)kill(-hosted->pid, SIGKILL);
         if (!process_watch_reap(hosted->pidfd, how)) snprintf(how, PROCESS_END_CAP, "it is gone");
         if (path_in(place, "pid", path)) (void)fs_remove(io->fs, path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, appends and rewrites the state file. Every batch has a checksum. The head of each batch
- * states how much of the file was durable, which distinguishes a torn tail from damage. Blocking:
- * runs on the state worker after journal_open(). */
+/* Reads, appends and rewrites the state file. Each batch has a checksum, and states how much of the
+ * file was durable, which distinguishes a torn tail from damage. Blocking: runs on the state worker
+ * after journal_open(). */
 #include "provider/host/journal.h"
 
 #include <stdio.h>
@@ -13,18 +13,18 @@
 enum {
     VERSION = 2,
     BATCH_MAGIC = 0x68637442, /* "Btch" */
-    STATE_MODE = 0600,        /* only the owner may read the file, because of its bootstrap blobs */
-    WINDOW = 1 << 20,         /* bytes read at once in the search behind a damaged batch */
+    STATE_MODE = 0600,        /* the file contains bootstrap blobs */
+    WINDOW = 1 << 20,         /* bytes read at once when searching behind a damaged batch */
     PAYLOAD_MAX = INT32_MAX,
 };
 static const char file_magic[16] = "muster provider\n";
 
-struct source { /* the file being read */
+struct source {
     struct fs *fs;
     struct fs_file *file;
     uint64_t size;
 };
-struct part { /* a file being appended to */
+struct part {
     struct fs_file *file;
     uint64_t salt, at, synced;
     bool sealed; /* the last batch is a seal: everything before it is durable */
@@ -105,7 +105,7 @@ static enum err look_behind(const struct source *source, uint64_t salt, uint64_t
     return err;
 }
 
-/* Reads the batch at `offset`. ERR_CORRUPT if there is no complete batch. */
+/* ERR_CORRUPT: no complete batch at `offset`. */
 static enum err load_batch(const struct source *source, uint64_t salt, uint64_t offset,
                            struct buf *payload, struct batch *ret_batch)
 {
@@ -136,7 +136,7 @@ static enum err refuse_at(uint64_t offset, struct note *note)
     return ERR_CORRUPT;
 }
 
-/* Reads all batches; *part is then the position of the next batch. */
+/* *part then describes the end of the last batch. */
 static enum err read_all(const struct source *source, journal_batch_fn *each, void *context,
                          struct part *part, struct journal_report *report, struct note *note)
 {
@@ -181,8 +181,8 @@ static enum err sync_dir_of(struct journal *j)
     return err ? err : fs_sync_dir(j->fs, dir);
 }
 
-/* Reads the file and syncs it, because bytes just read may only be in memory: the previous process
- * may have been killed before its sync, or between a rename and the sync of the directory. */
+/* Reads the file and syncs it, because the previous process may have been killed before its
+ * sync. */
 static enum err load(struct journal *j, journal_batch_fn *each, void *context,
                      struct journal_report *report, struct note *note)
 {
@@ -223,7 +223,7 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
         if (!err) err = load(j, each, context, &report, note);
     }
     if (!err) {
-        err = fs_remove(j->fs, j->next_path); /* a process died while it wrote this file */
+        err = fs_remove(j->fs, j->next_path); /* left by a process that died while writing */
         if (err == ERR_NOT_FOUND) err = ERR_OK;
     }
     if (err) {
@@ -283,7 +283,7 @@ static enum err write_part(struct journal *j, struct part *part, struct str payl
     store_le64(head + 16, part->synced);
     store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
     store_le32(head + 28, checksum(part->salt, head, 28));
-    /* The order is irrelevant: a head without payload is torn, and so is a payload without head. */
+    /* The order does not matter: a batch with only one of its parts is torn. */
     err = fs_write_at(j->fs, part->file, part->at, str_of(head, sizeof head));
     if (!err && payload.len > 0)
         err = fs_write_at(j->fs, part->file, part->at + sizeof head, payload);
@@ -317,7 +317,7 @@ static enum err next_begin(struct journal *j, uint64_t salt)
     char head[JOURNAL_HEAD];
     enum err err;
 
-    next_drop(j); /* an earlier try ran out of memory and left this file */
+    next_drop(j); /* left by an earlier try that ran out of memory */
     err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
                   &j->next.file);
     if (err) return err;
@@ -330,8 +330,7 @@ static enum err next_begin(struct journal *j, uint64_t salt)
     return fs_write_at(j->fs, j->next.file, 0, str_of(head, sizeof head));
 }
 
-/* Seals the next file, so that damage in it is never taken for a torn tail. One sync is enough,
- * because the file is not read before it is renamed. */
+/* Seals the next file, so that damage in it is never taken for a torn tail. */
 static enum err next_publish(struct journal *j)
 {
     enum err err;
@@ -349,7 +348,7 @@ static enum err next_publish(struct journal *j)
         j->now.synced = j->now.at;
         err = sync_dir_of(j);
     }
-    /* After a rename that may not be durable, it is unknown which file the next start finds. */
+    /* The rename may not be durable, so it is unknown which file the next start finds. */
     return j->failed = err;
 }
 

@@ -18,7 +18,7 @@ enum {
     FIELD_RESOURCES = 9,
     FIELD_LABELS = 10,
     FIELD_ALLOCATABLE = 13,
-    ENTRIES = 1, /* protobuf field number in Resources */
+    ENTRIES = 1,
 };
 
 /* --- checking an offer --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The four operations as data: which state each needs, passes through and ends in. */
+/* The four operations as data: the state before, during and after each. */
 #ifndef PROVIDER_HOST_OPERATION_H
 #define PROVIDER_HOST_OPERATION_H
 #include "provider/host/backend.h"
@@ -10,10 +10,10 @@ struct operation_move {
 };
 extern const struct operation_move operation_moves[OPERATION_KINDS];
 
-/* Returns the operation that is under way in `state`, or OPERATION_KINDS if none is. */
+/* The operation under way in `state`; OPERATION_KINDS: none. */
 enum operation_kind operation_passing(enum machine_state state);
-/* Return whether a machine in this state has a host, and a binding. A Failed machine may have
- * either, both or neither. */
+/* Whether a machine in this state must have a host, or a binding. A Failed machine may have
+ * them. */
 bool state_has_host(enum machine_state state);
 bool state_needs_binding(enum machine_state state);
 static inline bool state_keeps_binding(enum machine_state state)

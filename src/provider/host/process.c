@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process backend: a unit is a machine that has, or had, a process. A timer checks all units:
- * often while an operation is under way, rarely while processes run. Loop thread. */
+/* The process backend: a unit is a machine that has, or had, a process. A timer checks all units.
+ * Loop thread. */
 #include "provider/host/process.h"
 
 #include <ftw.h>
@@ -18,14 +18,14 @@
 #include "text/ndjson.h"
 
 enum {
-    TICK_MS = 20,       /* interval of checks while an operation runs */
-    TICK_IDLE_MS = 200, /* interval of checks while only processes run */
+    TICK_MS = 20,       /* interval while an operation runs */
+    TICK_IDLE_MS = 200, /* interval while only processes run */
     STOP_WITHIN_MS = 5000,
     READY_WITHIN_MS = 5 * 60 * 1000,
     MACHINES_MAX = 1000 * 1000,
     UNIT_ID_MAX = 200, /* bytes; the id plus a suffix must be a file name */
     METADATA_MAX = 4 << 20,
-    WIPE_FILES = 16, /* limit for files open at once while a directory is emptied */
+    WIPE_FILES = 16, /* files open at once while a directory is emptied */
 };
 static const char sleep_command[] = "exec sleep infinity";
 
@@ -35,16 +35,16 @@ static const char *const role_names[ROLES] = {"host", "node"};
 struct unit { /* a machine that has, or had, a process */
     const char *id;
     struct hosted processes[ROLES];
-    bool wanted[ROLES]; /* the process should run, so it is a failure if it ends */
-    bool clean[ROLES];  /* the process and everything it started are gone */
+    bool wanted[ROLES]; /* its end is a failure */
+    bool clean[ROLES];  /* the process and all its descendants are gone */
     char how[ROLES][PROCESS_END_CAP];
     /* The operation under way: */
     bool busy, killed;
     struct operation_ticket ticket;
     enum operation_kind kind;
     mono_time until;
-    struct note error;  /* set if the operation has failed */
-    struct note broken; /* set if SEEN_FAILED must be reported */
+    struct note error;  /* not empty: the operation has failed */
+    struct note broken; /* not empty: SEEN_FAILED must be reported */
 };
 struct local {
     struct backend backend;
@@ -53,10 +53,10 @@ struct local {
     char *directory;
     const char *commands[ROLES];
     char cgroup_root[FS_PATH_CAP];
-    uint64_t salt; /* hash of the directory: another provider may use the same ids */
+    uint64_t salt; /* hash of the directory, because another provider may use the same ids */
     struct map units;
     struct timer tick;
-    bool reports; /* local_ready() was called, so sightings may be reported now */
+    bool reports; /* sightings may be reported */
 };
 
 static struct local *local_of(struct backend *backend)
@@ -71,7 +71,6 @@ static mono_time local_now(const struct local *l)
 
 /* -- directories of units -- */
 
-/* True if the id is safe as a directory name. */
 static bool unit_id_fits(struct str id)
 {
     if (id.len == 0 || id.len > UNIT_ID_MAX || id.at[0] == '.') return false;
@@ -89,7 +88,7 @@ static struct hosted_place unit_place(const struct local *l, const struct unit *
 {
     struct hosted_place place = {.role = role_names[role]};
 
-    /* local_open_directory() has checked that an id and a file name fit. */
+    /* local_open_directory() has checked the length */
     snprintf(place.directory, sizeof place.directory, "%.*s/%s", FS_PATH_CAP - 2 * UNIT_ID_MAX,
              l->directory, unit->id);
     if (l->cgroup_root[0])
@@ -155,7 +154,7 @@ static void unit_put_environment(const struct local *l, const struct unit *unit,
     environment_put(env, "MUSTER_METADATA_FILE", str_from(path));
 }
 
-/* Starts the process of a role, unless an earlier provider started it before that provider died. */
+/* An earlier provider may have started the process already. */
 static void unit_start_process(struct local *l, struct unit *unit, enum role role,
                                const struct backend_machine *machine)
 {
@@ -285,7 +284,7 @@ static enum err local_start(struct backend *backend, const struct backend_operat
 
     if (!unit) return ERR_INVALID;
     unit_begin(l, unit, operation);
-    timer_start_in(&l->tick, 0); /* not now: done() must not be called from inside start() */
+    timer_start_in(&l->tick, 0); /* a timer, because done() must not be called inside start() */
     return ERR_OK;
 }
 
@@ -314,7 +313,7 @@ static int unit_wipe_one(const char *path, const struct stat *, int, struct FTW 
     return remove(path);
 }
 
-/* Removes the directory. A failure is only logged, because nothing depends on the directory. */
+/* A failure is only logged, because nothing depends on the directory. */
 static void unit_wipe(struct local *l, const struct unit *unit)
 {
     struct hosted_place place = unit_place(l, unit, HOST);
@@ -346,7 +345,6 @@ static bool unit_role_gone(struct local *l, struct unit *unit, enum role role)
     return unit->clean[role];
 }
 
-/* Kills a process that was asked to end and did not end in time. */
 static void unit_kill_late(struct local *l, struct unit *unit, enum role role)
 {
     if (unit->killed || !mono_due(unit->until, local_now(l))) return;
@@ -382,7 +380,6 @@ static bool unit_is_over(struct local *l, struct unit *unit)
     return true;
 }
 
-/* Detects processes that ended by themselves. */
 static void unit_check(struct local *l, struct unit *unit)
 {
     for (enum role role = HOST; role < ROLES; role++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One run of a script: a process in its own process group, with a timer that ends it. All on the
- * loop's thread. */
+/* One run of a script: a process in its own process group, with a timer that ends it. Loop's
+ * thread. */
 #include "provider/host/script.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ struct script {
     struct process *process;
     struct timer timer;
     struct buf output;
-    struct note complaint; /* last line that the script wrote to standard error */
+    struct note complaint;
     bool late, flooded;
 };
 
@@ -76,7 +76,7 @@ static void on_time(struct timer *timer)
 
     (void)process_signal(s->process, s->late ? SIGKILL : SIGTERM);
     s->late = true;
-    /* repeats the kill, because the group may be forking a new process */
+    /* again, because the group may be forking */
     timer_start_in(&s->timer, SCRIPT_KILL_AFTER_MS);
 }
 

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One run of a user's script, which gets a task on standard input and writes an answer to standard
- * output, within limits of time and bytes.
+/* One run of a user's script, which reads a task from standard input and writes an answer to
+ * standard output, within limits of time and bytes.
  *
  * A script that takes too long gets SIGTERM and, SCRIPT_KILL_AFTER_MS later, SIGKILL, together with
- * everything it started. A script that prints too much is killed at once. done() is called exactly
- * once and describes how the script ended. */
+ * everything it started. A script that prints too much is killed at once. */
 #ifndef PROVIDER_HOST_SCRIPT_H
 #define PROVIDER_HOST_SCRIPT_H
 #include "base/note.h"
 #include "base/str.h"
 #include "io/loop.h"
 
-enum { SCRIPT_KILL_AFTER_MS = 2000 }; /* time between SIGTERM and SIGKILL */
+enum { SCRIPT_KILL_AFTER_MS = 2000 };
 
 struct script_end {
     struct note error; /* empty if the exit status is 0 */
-    struct str output; /* the whole output, even after an error; may be empty */
+    struct str output; /* also after an error; may be empty */
 };
 struct script;
 struct script_options { /* copied */
     struct loop *loop;
     const char *program, *argument;
-    const char *const *env; /* NULL means the variables of this process */
+    const char *const *env; /* NULL: the variables of this process */
     struct str input;
     uint64_t timeout_ms;
     size_t output_max;
     void (*done)(void *owner,
-                 const struct script_end *end); /* frees the script after done() returns */
+                 const struct script_end *end); /* called once; the script is freed afterwards */
     void *owner;
 };
 /* Errors of process_start(), with a note; then done() is never called. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes requests to the host; an answer is sent when the changes it reports are durable. A List is
- * sent in pieces, at the speed of its reader. All on the loop's thread. */
+/* Passes requests to the host. An answer is sent when the changes it reports are durable. A List is
+ * sent in pieces, at the speed of its reader. Loop's thread. */
 #include "provider/host/service.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum {
     REQUEST_MAX = 64 << 10,
     CONFIGURE_MAX = 4 << 20, /* metadata above its own limit is INVALID_ARGUMENT up to here */
     PIECE = 64 << 10,
-    PIECES_A_TURN = 8, /* pieces of one List that are sent per turn */
+    PIECES_A_TURN = 8, /* of one List */
     SERVICE_LIST_MAX = INT32_MAX,
     ARENA_MAX = 16 << 20,
 };
@@ -84,8 +84,7 @@ static void answer_when_durable(struct answer *a)
 
 /* --- the mutating calls --- */
 
-/* Asks the host. Under TLS a shard may only use its own id. The token is required, because
- * otherwise any client could pass the fence of another shard. */
+/* Under TLS a shard may only use its own id, so that no client can act for another shard. */
 static void call_ask(struct host_service *service, struct rpc_call *call,
                      const struct book_request *request)
 {
@@ -102,7 +101,6 @@ static void call_ask(struct host_service *service, struct rpc_call *call,
     answer_when_durable(a);
 }
 
-/* The fields that all four requests share. */
 #define REQUEST(operation, r)                                                                      \
     (struct book_request)                                                                          \
     {                                                                                              \
@@ -138,7 +136,7 @@ static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessag
     call_ask(service, call, &request);
 }
 
-/* Reads the entries of a map. If a key occurs twice, the last entry counts, as in protobuf. */
+/* If a key occurs twice, the last entry counts, as in protobuf. */
 static size_t call_read_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, struct label *pairs)
 {
     size_t count = 0;
@@ -151,7 +149,6 @@ static size_t call_read_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, 
         size_t place = 0;
 
         while (place < count && !str_equal(pairs[place].key, pair.key)) place++;
-        /* refused because of their number */
         if (place == BOOK_METADATA_MAX) return BOOK_METADATA_MAX + 1;
         pairs[place] = pair;
         if (place == count) count++;
@@ -236,7 +233,6 @@ static void on_list_writable(void *, struct rpc_call *call)
     if (a && a->walk) list_push(a);
 }
 
-/* Called when the changes that the answer reports are durable. */
 static void on_durable(struct host_wait *wait)
 {
     struct answer *a = CONTAINER_OF(wait, struct answer, wait);
@@ -316,7 +312,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
             .on_message = on_##handler_, .on_done = on_call_done                                   \
         }                                                                                          \
     }
-/* Answers are bytes, because machines are stored in encoded form. */
+/* Answers are bytes, because the book has machines in encoded form. */
 static const struct rpc_method methods[] = {
     METHOD("Create", create, create_request, REQUEST_MAX),
     METHOD("Configure", configure, configure_request, CONFIGURE_MAX),
@@ -356,7 +352,7 @@ enum err host_service_open(struct host *host, struct rpc_server *server,
 void host_service_close(struct host_service *service)
 {
     if (!service) return;
-    assert(list_empty(&service->calls)); /* every call ended when the server was closed */
+    assert(list_empty(&service->calls)); /* closing the server has ended every call */
     free(service);
 }
 

@@ -12,7 +12,7 @@
 #include "io/real.h"
 #include "sim/threads/internal.h"
 
-enum { DESCRIPTOR_FIRST = 1 << 20 }; /* above all real descriptors */
+enum { DESCRIPTOR_FIRST = 1 << 20 };
 
 /* -- time and chance -- */
 int __real_clock_gettime(clockid_t, struct timespec *);
@@ -53,7 +53,7 @@ struct descriptor {
     struct list link;
     struct sim_threads *process;
     int number;
-    uint64_t count; /* value of an event; for a timer, 1 after the timer fired */
+    uint64_t count; /* of an event; of a timer: 1 after it fired */
     struct timer rings;
 };
 
@@ -199,7 +199,7 @@ int __wrap_close(int number)
 }
 
 /* -- a real_io loop -- */
-struct loop_here { /* the simulated struct real_io */
+struct loop_here {
     struct sim_threads *process;
     bool stopped;
 };
@@ -254,7 +254,7 @@ void __real_real_io_turn(struct real_io *, bool);
 void __wrap_real_io_turn(struct real_io *real, bool wait)
 {
     if (threads_here())
-        threads_loop_passes(); /* the simulated loop runs on its own: wait for it */
+        threads_loop_passes(); /* waits until the simulated loop has run */
     else
         __real_real_io_turn(real, wait);
 }

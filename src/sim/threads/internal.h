@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations shared by threads.c and calls.c. */
 #ifndef SIM_THREADS_INTERNAL_H
 #define SIM_THREADS_INTERNAL_H
 #include <time.h>
@@ -10,13 +9,13 @@
 struct thread;
 struct descriptor;
 struct sim_threads {
-    struct list link; /* in the list of all processes */
+    struct list link;
     struct io *io;
     struct list threads, ready;
     uint64_t threads_made;
     struct post post; /* runs the ready threads */
     bool posted;
-    struct thread *loop_thread; /* the thread in real_io_run */
+    struct thread *loop_thread;
     struct list descriptors;
     int next_descriptor;
     void (*ended)(void *owner);
@@ -24,10 +23,10 @@ struct sim_threads {
 };
 #define SIM_THREADS_FOREVER UINT64_MAX
 
-struct sim_threads *threads_here(void); /* threads of the process that runs a turn, or NULL */
+struct sim_threads *threads_here(void); /* of the process whose turn runs, or NULL */
 uint64_t threads_now_ns(const struct sim_threads *threads);
 /* Blocks the calling fiber until `what` is woken or the process's monotonic clock reaches
- * `until_ns`. Returns false if the time was reached. */
+ * `until_ns`. False: the time came first. */
 bool thread_wait(const void *what, uint64_t until_ns);
 void thread_wake(const void *what, bool all);
 struct thread *thread_self(void); /* NULL: the loop's own turn, which must not block */

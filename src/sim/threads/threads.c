@@ -16,7 +16,7 @@
 #include "sim/sim.h"
 #include "sim/threads/internal.h"
 
-/* A sanitizer that checks stacks must be notified of each stack. */
+/* The address sanitizer must know each stack. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -32,7 +32,7 @@
 enum { STACK_BYTES = 512 * 1024, STAND_BACK_ONE_IN = 16, STACKS_KEPT = 64 };
 
 struct thread {
-    /* Members of process->threads, and of process->ready or `waiters`. */
+    /* in process->threads; in process->ready or `waiters` */
     struct list of_process, waiting;
     struct sim_threads *process;
     uint64_t number; /* the thread's pthread_t */
@@ -103,7 +103,7 @@ static void *stack_take(void)
 
 static void stack_give_back(void *stack)
 {
-    FORGET_STACK(stack, STACK_BYTES); /* the frames on the stack never returned */
+    FORGET_STACK(stack, STACK_BYTES); /* the frames of the stack never returned */
     if (stack_count < STACKS_KEPT)
         stacks[stack_count++] = stack;
     else
@@ -185,7 +185,7 @@ static void threads_run_one(struct thread *t)
     if (!t->over) return;
     stack_give_back(t->stack);
     t->stack = NULL;
-    thread_wake(t, true); /* wakes the threads that join this thread */
+    thread_wake(t, true); /* wakes threads that join this one */
 }
 
 static void threads_run_ready(struct post *post)
@@ -196,7 +196,7 @@ static void threads_run_ready(struct post *post)
 
     p->posted = false;
     list_init(&batch);
-    list_splice(&batch, &p->ready); /* threads that become ready run after the loop's own turn */
+    list_splice(&batch, &p->ready); /* threads that become ready now run in the next pass */
     for (struct thread *t; (t = draw_ready(&batch, p));) threads_run_one(t);
     LIST_EACH_SAFE(&p->threads, node, following)
     {
@@ -280,7 +280,6 @@ void thread_wake(const void *what, bool all)
 }
 
 /* -- threads of a process -- */
-/* Creates a thread with the next number. */
 static void make(struct sim_threads *p, bool detached, void *(*run)(void *), void *arg)
 {
     struct thread *t = calloc(1, sizeof *t);
@@ -405,7 +404,7 @@ static const void *who(void)
     return current ? (const void *)current : &the_loop;
 }
 
-/* The loop's turn waits by running other threads, of which at least one must be ready. */
+/* In the loop's turn waiting means running other threads. One must be ready. */
 static void let_others_run(void)
 {
     struct sim_threads *p = threads_here();

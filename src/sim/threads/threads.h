@@ -5,11 +5,10 @@
 #include "io/io.h"
 
 /* Makes the threads of a process, in a turn of the process. `ended` is called when the last thread
- * has ended, in a turn or after the process died. `ended` frees everything, including this struct
- * (sim_threads_free()). Aborts if out of memory. */
+ * has ended, also after a death. It frees everything, including this struct (sim_threads_free()).
+ * Aborts without memory. */
 struct sim_threads *sim_threads_open(struct io *io, void (*ended)(void *owner), void *owner);
 void sim_threads_free(struct sim_threads *threads);
-/* Starts the first thread, like pthread_create. */
 void sim_threads_start(struct sim_threads *threads, void *(*run)(void *arg), void *arg);
 /* For tests of blocking code: sleeps for `ms`, or until `what` is woken. */
 void sim_thread_sleep(const void *what, uint64_t ms);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The times of a worker: its next heartbeat, the validity of the last answer, and the fence. Every
- * function with a time asserts that the fence was checked. No I/O. */
+/* The times of a worker: its next heartbeat, the validity of the last answer, and the fence. No
+ * I/O. */
 #include "worker/core/life.h"
 
 enum {
     JITTER_PARTS = 1000,
-    JITTER_SPREAD = 100, /* an interval is multiplied by a random factor from 0.9 to 1.0 */
+    JITTER_SPREAD = 100, /* jitter: the interval times 0.9 to 1.0 */
     REFUSED_MAX_MS = 10000,
     REFUSED_DOUBLINGS = 16,
 };
 
-/* Returns the end of a lease. A longer lease delays the verdict that the worker is dead, and so
- * delays the fence by the same time. The margin between verdict and fence does not change. */
+/* A lease longer than usual delays the verdict that the worker is dead, and so also the fence. */
 static uint64_t good_until_ms(const struct worker_life *life, boot_time sent, uint64_t lease_ms)
 {
     uint64_t usual = 2 * life->base_ms;
@@ -100,7 +99,7 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
     assert(sent.ms <= now.ms);
     if (coord_epoch < life->coord_epoch) return LIFE_STALE; /* invariant I5 */
     life->coord_epoch = coord_epoch;
-    if (now.ms > good_until) return LIFE_STALE; /* the answer's permission has already ended */
+    if (now.ms > good_until) return LIFE_STALE; /* the lease of the answer has already ended */
     if (!life->answered || good_until > life->good_until.ms) {
         life->good_until.ms = good_until;
         life->good_sent = sent;
@@ -165,12 +164,12 @@ void life_registered(struct worker_life *life, uint64_t interval_ms, const struc
     life->fence_ms = life_fence_ms(life, terms);
     life->coordinator_fence_ms = terms->fence_ms;
     life->base_ms = max_u64(life->options.interval_ms, terms->interval_ms);
-    if (!life->answered) return; /* the worker is fenced: the next answer makes it register again */
+    if (!life->answered) return; /* fenced: the next answer makes the worker register */
     life->good_until.ms =
         min_u64(life->good_until.ms, good_until_ms(life, life->good_sent, life->good_lease_ms));
     life->registered = true;
     life_check(life);
-    life_beat_now(life); /* to send the phase READY at once */
+    life_beat_now(life); /* reports the phase READY at once */
 }
 
 void life_reset(struct worker_life *life)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's partitions as rows sorted by partition. Each assignment makes a new array. No I/O. */
+/* A worker's partitions as rows sorted by partition. No I/O. */
 #include "worker/core/tenure.h"
 
 #include <stdlib.h>
@@ -26,7 +26,6 @@ static void tenures_check(const struct tenures *t)
     }
 }
 
-/* Returns the index of the partition's row, or the index at which to insert the row. */
 static size_t place_of(const struct tenures *t, uint32_t partition)
 {
     size_t low = 0, high = t->count;
@@ -106,7 +105,7 @@ static struct tenure row_after(const struct tenure *held, const struct grant *gr
     struct tenure row = held ? *held : (struct tenure){.partition = grant->partition};
     bool newer = !held || grant->token > held->token;
 
-    if (!newer && grant->token < held->token) return row; /* the grant is an old message */
+    if (!newer && grant->token < held->token) return row; /* an old message */
     row.token = grant->token;
     if (newer) { /* the new token was not claimed yet */
         row.begun = false;
@@ -136,8 +135,7 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
     if (!rows) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
         rows[i] = row_after(tenures_find(t, grants[i].partition), &grants[i]);
-    for (size_t i = 0; i < t->count;
-         i++) { /* both arrays are sorted; drops each row that has no grant */
+    for (size_t i = 0; i < t->count; i++) { /* both arrays are sorted; drops rows without a grant */
         while (at < count && rows[at].partition < t->rows[i].partition) at++;
         if (at == count || rows[at].partition != t->rows[i].partition) drop(owner, &t->rows[i]);
     }
@@ -153,7 +151,7 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
 void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner)
 {
     for (size_t i = 0; i < t->count; i++) drop(owner, &t->rows[i]);
-    tenures_deinit(t); /* also resets the epoch, because a new registration follows */
+    tenures_deinit(t); /* also resets the epoch, because the worker registers again */
 }
 
 void tenures_leave_all(struct tenures *t)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The partitions that a worker holds, their tokens, and the next step for each. No I/O, no clock.
+/* The partitions that a worker holds, their tokens, and the next step for each. Pure.
  *
- * The service always sends the whole assignment: the granted partitions and the partitions being
- * revoked, each with its token (the grant epoch). A partition in neither list has been lost: its
- * row is dropped without an acknowledgement and without a last write. Tokens only grow. A grant
- * with a lower token than the row's is an old message and is ignored.
+ * An assignment lists all granted partitions and all partitions being revoked, each with its token
+ * (the grant epoch). A partition in neither list is lost: its row is dropped without a last write.
+ * A grant with a lower token than the row's is old and ignored.
  *
  *     (not held) --granted--> CLAIM --claimed--> WORK --revoking--> LEAVE --ack due--> GONE
  *                               |                  |  `--higher token--> CLAIM
@@ -16,10 +15,10 @@
  *   I7 Input is read (WORK) only under a token that was claimed. Tokens only grow.
  *   I8 Only a row that is GONE has an acknowledgement to send.
  *
- * CLAIM: the worker writes its token to the checkpoint store, which fences all lower tokens, and
- * loads the newest checkpoint. WORK: the worker reads input. LEAVE: the worker finishes and writes
- * the work in progress. GONE: an acknowledgement is sent to the service. The row stays until the
- * next assignment, so that the partition is not started again. */
+ *   CLAIM  the worker writes its token to the checkpoint store, and loads the newest checkpoint
+ *   WORK   the worker reads input
+ *   LEAVE  the worker finishes and writes the work in progress
+ *   GONE   an acknowledgement is sent; the row stays until the next assignment */
 #ifndef WORKER_CORE_TENURE_H
 #define WORKER_CORE_TENURE_H
 #include "base/err.h"
@@ -29,45 +28,46 @@ enum tenure_ack { ACK_NONE, ACK_DUE, ACK_SENT };
 struct tenure {
     uint32_t partition;
     enum tenure_state state;
-    enum tenure_ack ack; /* in state GONE: progress of the acknowledgement to the coordinator */
+    enum tenure_ack ack; /* in GONE: progress of the acknowledgement */
     uint64_t token;      /* the grant epoch */
-    bool begun;          /* the partition was claimed, so LEAVE may have work to write */
-    bool want_write;     /* a checkpoint was requested */
-    void *data;          /* data of the caller for this partition */
+    bool begun;          /* the partition was claimed: LEAVE may have work to write */
+    bool want_write;
+    void *data; /* of the caller */
 };
-struct grant { /* one partition in an assignment */
+struct grant {
     uint32_t partition;
     uint64_t token;
-    bool revoking; /* the worker must return the partition */
+    bool revoking;
 };
 
 enum { TENURES_MAX = 1 << 20 };
 struct tenures {
     struct tenure *rows; /* sorted by partition */
     size_t count;
-    size_t cursor;             /* index of the next row for tenures_next */
-    uint64_t assignment_epoch; /* epoch of the newest assignment that was applied */
+    size_t cursor;             /* of tenures_next */
+    uint64_t assignment_epoch; /* newest applied assignment */
 };
 void tenures_init(struct tenures *t);
 void tenures_deinit(struct tenures *t); /* the caller frees every `data` first */
 
 /* Called for each row that is dropped. Its `data` is not used afterwards. */
 typedef void tenure_drop_fn(void *owner, struct tenure *row);
-/* Applies an assignment, and sorts `grants`. On errors nothing changes. ERR_CONFLICT: older than
- * the current assignment. ERR_INVALID: a partition appears twice. ERR_FULL, ERR_NOMEM. */
+/* Applies an assignment, and sorts `grants`. After an error nothing has changed.
+ *   ERR_CONFLICT         older than the current assignment
+ *   ERR_INVALID          a partition appears twice
+ *   ERR_FULL, ERR_NOMEM */
 enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct grant *grants,
                         size_t count, tenure_drop_fn *drop, void *owner);
-/* after a fence or reset */
 void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner);
-void tenures_leave_all(struct tenures *t); /* for a drain: acts as if all partitions were revoked */
+void tenures_leave_all(struct tenures *t); /* for a drain: treats all partitions as revoked */
 
 struct tenure *tenures_find(struct tenures *t, uint32_t partition); /* NULL: not held */
-/* Returns the next row in CLAIM, WORK or LEAVE, in turn, or NULL if no row is in these states. */
+/* Returns the next row in CLAIM, WORK or LEAVE, in turn, or NULL. */
 struct tenure *tenures_next(struct tenures *t);
 void tenure_claimed(struct tenure *row);
 void tenure_left(struct tenure *row);
-size_t tenures_held(const struct tenures *t); /* number of rows in CLAIM, WORK or LEAVE */
+size_t tenures_held(const struct tenures *t);
 bool tenures_unacked(const struct tenures *t);
-/* Finishes the acknowledgements in state ACK_SENT if `done`; otherwise they are sent again. */
+/* `done`: forgets the sent acknowledgements; otherwise they are sent again. */
 void tenures_acked(struct tenures *t, bool done);
 #endif
