@@ -49,10 +49,7 @@ struct program_action {
 };
 int program_act(void *context, const struct command_call *call); /* what `data` says */
 #define PROGRAM_ACT(codes, fn)                                                                     \
-    .exits = (codes), .run = program_act, .data = &(const struct program_action)                   \
-    {                                                                                              \
-        .act = (fn)                                                                                \
-    }
+    .exits = (codes), .run = program_act, .data = (&(const struct program_action){.act = (fn)})
 enum err program_version(struct program_run *run); /* prints which build this is */
 
 /* Gives files that root owns in a service's data directory to the directory's owner, so that the

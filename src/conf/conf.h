@@ -34,6 +34,9 @@ enum err conf_add_flags(struct conf *conf, size_t count, const char *const *word
  * tables of all other commands, whose variables are ignored. `others` is NULL or ends with NULL. */
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
                               const struct option_table *const *others);
+/* Lets the first argument set the option `names`; "key=value": the two options around its '='.
+ * Call after conf_add_flags. */
+enum err conf_take_argument_as(struct conf *conf, const char *names);
 enum err conf_add_file(struct conf *conf, const char *file_name, struct str content);
 /* Adds a problem of a source, for example of a file that cannot be read, as one line. Unprintable
  * characters are escaped. Returns ERR_INVALID, or ERR_NOMEM if the line could not be added. */
