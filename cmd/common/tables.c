@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of musterctl's local commands, and the list of all option tables. */
 #include "common/tables.h"
+#include "common/help.h"
 #include "common/option_texts.h"
 
 /* -- musterctl: options of one call, so they are flags only -- */

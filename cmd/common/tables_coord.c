@@ -5,7 +5,7 @@
 #include "common/tables_ctl.h"
 
 #define COORD_OPTIONS                                                                              \
-    OPTION_OUTPUT,                                                                                 \
+    OPTIONS_OUTPUT,                                                                                \
         OPTION("store", STRING, .placeholder = "URL", .example = "etcd://h1:2379,h2:2379,h3:2379", \
                .help = H_STORE),                                                                   \
         NUMBER("timeout", DURATION, "5s", 1, 600 * 1000ull, H_TIMEOUT),                            \

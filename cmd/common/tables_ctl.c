@@ -11,13 +11,16 @@ const char *const ctl_outputs[] = {"table", "json", "yaml", "wide", "name", NULL
 #define NEEDED(option_name, shown, sample, what)                                                   \
     OPTION(option_name, STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,                       \
            .placeholder = (shown), .example = (sample), .help = (what))
+#define NEEDED_ADDRESS(option_name, sample, what)                                                  \
+    OPTION(option_name, ADDRESS, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED | OPTION_DIAL,        \
+           .example = (sample), .help = (what))
 #define WANTED(option_name, shown, sample, what)                                                   \
     FLAG(option_name, STRING, .placeholder = (shown), .example = (sample), .help = (what))
 
 TABLE(ctl, CTL_OPTIONS);
 TABLE(list, OPTIONS_WATCH, CTL_OPTIONS);
 TABLE(removal, OPTION_YES, CTL_OPTIONS);
-TABLE(ctl_offline, OPTION_OUTPUT);
+TABLE(ctl_offline, OPTIONS_OUTPUT);
 
 TABLE(list_shard_reports, WANTED("shard", "ID", "shard-0", "only this one's report"), OPTIONS_WATCH,
       CTL_OPTIONS);
@@ -34,7 +37,7 @@ TABLE(top, FLAG_SWITCH("once", H_ONCE), FLAG_NUMBER("every", DURATION, "1s", 100
 TABLE(doctor,
       FLAG("data-dir", LIST, .placeholder = "DIR,...", .example = "/var/lib/muster",
            .help = H_DATA_DIR),
-      OPTION_OUTPUT, CTL_CONNECTION_OPTIONS("5s"));
+      OPTIONS_OUTPUT, CTL_CONNECTION_OPTIONS("5s"));
 TABLE(explain, OPTION_SHARD, CTL_CONNECTION_OPTIONS("10s"));
 TABLE(explain_worker, CTL_CONNECTION_OPTIONS("10s"));
 
@@ -46,15 +49,15 @@ TABLE(assign_domain,
 
 TABLE(unassign_domain,
       NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
-      NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"), OPTION_REQUEST_ID,
-      CTL_OPTIONS);
+      NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"), OPTION_YES,
+      OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(remove_shard, NEEDED("shard", "ID", "shard-0", "the shard to forget"),
       FLAG_SWITCH("force-two-owners", H_REMOVE_SHARD_FORCE_TWO_OWNERS), OPTION_YES,
       OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(add_shard, NEEDED("shard", "ID", "shard-0", "the new shard"),
-      NEEDED("address", "ADDRESS", "shard-0.example:7780", "where operators reach it"),
+      NEEDED_ADDRESS("address", "shard-0.example:7780", "where operators reach it"),
       OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(bind_cluster, NEEDED("cluster", "ID", "prod-eu-1", "the cluster"),
@@ -67,7 +70,7 @@ TABLE(set_quota, NEEDED("provider", "NAME", "aws", "whose machines"),
       FLAG_SWITCH("none", "take every slice away"), OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(upsert_provider, NEEDED("name", "NAME", "aws", "the provider"),
-      NEEDED("address", "ADDRESS", "provider.example:7770", "where shards reach it"),
+      NEEDED_ADDRESS("address", "provider.example:7770", "where shards reach it"),
       WANTED("region", "NAME", "eu-west-1", "the region it serves"), OPTION_REQUEST_ID,
       CTL_OPTIONS);
 
@@ -112,8 +115,8 @@ TABLE(store_ls, OPTION_REVISION, OPTIONS_WATCH, CTL_OPTIONS);
 
 TABLE(store_write, OPTION_REQUEST_ID, CTL_OPTIONS);
 
-TABLE(store_del, FLAG_SWITCH("prefix", "every key that begins with KEY"), OPTION_REQUEST_ID,
-      CTL_OPTIONS);
+TABLE(store_del, FLAG_SWITCH("prefix", "every key that begins with KEY"), OPTION_YES,
+      OPTION_REQUEST_ID, CTL_OPTIONS);
 
 #define STORE_COPY_OPTIONS                                                                         \
     WANTED("prefix", "PREFIX", "app/", H_PREFIX), FLAG_SWITCH("leased", H_LEASED),                 \
@@ -124,8 +127,8 @@ TABLE(store_import, NEEDED("from", "URL", "etcd://old:2379", H_STORE_IMPORT_FROM
 TABLE(store_export, NEEDED("to", "URL", "etcd://new:2379", H_STORE_EXPORT_TO), STORE_COPY_OPTIONS);
 
 #define OPTION_RESTORE_ADDRESS                                                                     \
-    OPTION("raft-advertise", ADDRESS, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,                 \
-           .example = "node-0.example:7791", .help = "how other replicas reach its Raft port")
+    NEEDED_ADDRESS("raft-advertise", "node-0.example:7791",                                        \
+                   "how other replicas reach its Raft port")
 TABLE(snapshot_restore, NEEDED("data-dir", "DIR", "coord-data", H_SNAPSHOT_RESTORE_DATA_DIR),
       NEEDED("node-id", "NAME", "node-0", "name of the node, as it is started with --id"),
       OPTION_RESTORE_ADDRESS, CTL_OPTIONS,
@@ -139,9 +142,8 @@ TABLE(coordinator_restore, NEEDED("data-dir", "DIR", "coord-data", "the data dir
 TABLE(replica_add,
       NEEDED("id", "HEX", "00c0ffee00c0ffee", "identity of its data directory, 16 digits"),
       NEEDED("name", "NAME", "node-4", "name of the node"),
-      OPTION("raft-address", ADDRESS, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,
-             .example = "node4.example:7791",
-             .help = "its Raft port, as the other replicas reach it"),
+      NEEDED_ADDRESS("raft-address", "node4.example:7791",
+                     "its Raft port, as the other replicas reach it"),
       FLAG("grpc-address", ADDRESS, .example = "node4.example:7790",
            .help = "its gRPC port, as clients reach it"),
       FLAG("http-address", ADDRESS, .example = "node4.example:8790", .help = "its HTTP port"),
@@ -156,8 +158,8 @@ TABLE(workers, FLAG("standing", ENUM, .choices = standings, .fallback = "all", .
 TABLE(partitions, WANTED("worker", "ID", "01JFEAVS7C5DE5XEAEAB91EBT6", "only this one's"),
       OPTIONS_WATCH, CTL_OPTIONS);
 TABLE(work, FLAG_SWITCH("unfinished", "only what waits or runs"), OPTIONS_WATCH, CTL_OPTIONS);
-TABLE(drain, FLAG_NUMBER("deadline", DURATION, "60s", 0, DAY_MS, "how long it may take"),
-      CTL_OPTIONS);
+TABLE(drain, OPTION_YES,
+      FLAG_NUMBER("deadline", DURATION, "60s", 0, DAY_MS, "how long it may take"), CTL_OPTIONS);
 
 /* -- rollout's hidden commands -- */
 

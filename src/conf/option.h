@@ -50,6 +50,7 @@ enum option_flags {
     /* The presence of the option's section has a meaning (conf_has_section). A section that was not
      * given is therefore not printed. */
     OPTION_GATED = BIT(8),
+    OPTION_DIAL = BIT(9), /* ADDRESS: port 0 is refused, because nobody can dial it */
 };
 
 /* The kind of file that an option's path names. A role checks the file before it makes a directory

@@ -67,7 +67,8 @@ void ctl_survey_close(struct ctl_survey *survey);
 /* Asks the coordinators and all shards once. Frees the answers of the previous round. */
 void ctl_survey_ask(struct ctl_survey *survey);
 /* Asks only shards: the one in the option "shard" (an address, or a name that the coordinators
- * know), or all that the coordinators list. ERR_NOT_FOUND: no shard has that name. Returns the
+ * know), or all that the coordinators list. Without coordinators, the last list is used, which is
+ * kept in the user's cache. ERR_NOT_FOUND: no shard has that name. Returns the
  * error of the coordinators, or of the first shard if no shard answered, with a note. */
 enum err ctl_survey_ask_shards(struct ctl_survey *survey, struct note *note);
 /* Returns true if this shard can answer more questions. BigFleet's shards have no status. */
