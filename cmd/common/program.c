@@ -95,8 +95,10 @@ enum err program_add_file(struct conf *conf, const char *path)
 static enum err program_add_sources(const struct program *program, const struct command_call *call,
                                     const struct option_table *table, struct conf *conf)
 {
+    const char *argument = command_of(call)->argument_sets;
     enum err err = conf_add_flags(conf, call->rest_count, call->rest);
 
+    if (err != ERR_NOMEM && argument) err = conf_take_argument_as(conf, argument);
     if (err != ERR_NOMEM && program_reads_environment(table))
         err = conf_add_environment(conf, program->environment, all_tables);
     if (err != ERR_NOMEM && option_find(table, "config") && conf_text(conf, "config"))

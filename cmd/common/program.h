@@ -46,11 +46,8 @@ struct program_action {
 };
 int program_act(void *context, const struct command_call *call); /* what `data` says */
 #define PROGRAM_ACT(codes, fn)                                                                     \
-    .exits = (codes), .run = program_act, .data = &(const struct program_action)                   \
-    {                                                                                              \
-        .act = (fn)                                                                                \
-    }
-enum err program_version(struct program_run *run);
+    .exits = (codes), .run = program_act, .data = (&(const struct program_action){.act = (fn)})
+enum err program_version(struct program_run *run); /* prints which build this is */
 
 /* Changes the owner of files in a service's data directory from root to the directory's owner, so
  * that the service can read what a command of root wrote. Errors are ignored: the service will

@@ -11,40 +11,33 @@ const char *const ctl_outputs[] = {"table", "json", "yaml", "wide", "name", NULL
 #define NEEDED(option_name, shown, sample, what)                                                   \
     OPTION(option_name, STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,                       \
            .placeholder = (shown), .example = (sample), .help = (what))
+#define NEEDED_ADDRESS(option_name, sample, what)                                                  \
+    OPTION(option_name, ADDRESS, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED | OPTION_DIAL,        \
+           .example = (sample), .help = (what))
 #define WANTED(option_name, shown, sample, what)                                                   \
     FLAG(option_name, STRING, .placeholder = (shown), .example = (sample), .help = (what))
 
 TABLE(ctl, CTL_OPTIONS);
 TABLE(list, OPTIONS_WATCH, CTL_OPTIONS);
 TABLE(removal, OPTION_YES, CTL_OPTIONS);
-TABLE(ctl_offline, OPTION_OUTPUT);
+TABLE(ctl_offline, OPTIONS_OUTPUT);
 
 TABLE(list_shard_reports, WANTED("shard", "ID", "shard-0", "only this one's report"), OPTIONS_WATCH,
       CTL_OPTIONS);
 
-#define OPTION_SHARD                                                                               \
-    WANTED("shard", "NAME|ADDRESS", "shard-0.example:7780",                                        \
-           "ask this shard alone: its gRPC address, which needs no coordinator, or its name; "     \
-           "without it, all that the coordinators list")
+#define OPTION_SHARD WANTED("shard", "NAME|ADDRESS", "shard-0.example:7780", H_SHARD)
 TABLE(needs, OPTION_SHARD,
       FLAG("cluster", STRING, .alias = "-n", .placeholder = "ID", .example = "prod-eu-1",
            .help = "only this one's Needs"),
-      FLAG_NUMBER("limit", U64, "0", 0, INT32_MAX,
-                  "at most so many of a shard, the most important first; 0: all"),
-      OPTIONS_WATCH, CTL_OPTIONS);
+      FLAG_NUMBER("limit", U64, "0", 0, INT32_MAX, H_LIMIT), OPTIONS_WATCH, CTL_OPTIONS);
 
-TABLE(top,
-      FLAG_SWITCH(
-          "once",
-          "print one picture, all of it, and end; for scripts, and where there is no terminal"),
-      FLAG_NUMBER("every", DURATION, "1s", 100, HOUR_MS,
-                  "how long to wait before everybody is asked again"),
+TABLE(top, FLAG_SWITCH("once", H_ONCE), FLAG_NUMBER("every", DURATION, "1s", 100, HOUR_MS, H_EVERY),
       CTL_CONNECTION_OPTIONS("2s"));
 
 TABLE(doctor,
       FLAG("data-dir", LIST, .placeholder = "DIR,...", .example = "/var/lib/muster",
-           .help = "directories of this machine whose free room is looked at, too"),
-      OPTION_OUTPUT, CTL_CONNECTION_OPTIONS("5s"));
+           .help = H_DATA_DIR),
+      OPTIONS_OUTPUT, CTL_CONNECTION_OPTIONS("5s"));
 TABLE(explain, OPTION_SHARD, CTL_CONNECTION_OPTIONS("10s"));
 TABLE(explain_worker, CTL_CONNECTION_OPTIONS("10s"));
 
@@ -52,23 +45,19 @@ TABLE(assign_domain,
       NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
       NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"),
       NEEDED("shard", "ID", "shard-0", "the shard that gets it"),
-      FLAG_SWITCH("force-two-owners",
-                  "assign it although another shard has not acknowledged that it gave the domain "
-                  "up; if that shard's process still runs, both act on the same machines"),
-      OPTION_REQUEST_ID, CTL_OPTIONS);
+      FLAG_SWITCH("force-two-owners", H_FORCE_TWO_OWNERS), OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(unassign_domain,
       NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
-      NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"), OPTION_REQUEST_ID,
-      CTL_OPTIONS);
+      NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"), OPTION_YES,
+      OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(remove_shard, NEEDED("shard", "ID", "shard-0", "the shard to forget"),
-      FLAG_SWITCH("force-two-owners", "remove it although it reported within its silence time; its "
-                                      "process goes on acting on its machines until it is stopped"),
-      OPTION_YES, OPTION_REQUEST_ID, CTL_OPTIONS);
+      FLAG_SWITCH("force-two-owners", H_REMOVE_SHARD_FORCE_TWO_OWNERS), OPTION_YES,
+      OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(add_shard, NEEDED("shard", "ID", "shard-0", "the new shard"),
-      NEEDED("address", "ADDRESS", "shard-0.example:7780", "where operators reach it"),
+      NEEDED_ADDRESS("address", "shard-0.example:7780", "where operators reach it"),
       OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(bind_cluster, NEEDED("cluster", "ID", "prod-eu-1", "the cluster"),
@@ -77,34 +66,25 @@ TABLE(bind_cluster, NEEDED("cluster", "ID", "prod-eu-1", "the cluster"),
 TABLE(set_quota, NEEDED("provider", "NAME", "aws", "whose machines"),
       NEEDED("region", "NAME", "eu-west-1", "in which region"),
       FLAG("slices", LIST, .placeholder = "SHARD=N,...", .example = "shard-0=40,shard-1=20",
-           .help = "machines each shard is meant to order; shards do not enforce it; replaces the "
-                   "whole row"),
+           .help = H_SLICES),
       FLAG_SWITCH("none", "take every slice away"), OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(upsert_provider, NEEDED("name", "NAME", "aws", "the provider"),
-      NEEDED("address", "ADDRESS", "provider.example:7770", "where shards reach it"),
+      NEEDED_ADDRESS("address", "provider.example:7770", "where shards reach it"),
       WANTED("region", "NAME", "eu-west-1", "the region it serves"), OPTION_REQUEST_ID,
       CTL_OPTIONS);
 
 /* One rule needs a second machine, so --id takes at most two. */
 TABLE(provider_verify,
-      FLAG("id", LIST, .placeholder = "ID,...", .example = "m-7,m-8",
-           .help = "work on these, one or two; without it, on the cheapest that are Speculative, "
-                   "else Idle"),
+      FLAG("id", LIST, .placeholder = "ID,...", .example = "m-7,m-8", .help = H_PROVIDER_VERIFY_ID),
       WANTED("machine-type", "TYPE", "m5.large", "work on machines of this type only"),
-      FLAG_TEXT("cluster", "muster-verify", "ID",
-                "the cluster a machine is configured for; a provider that waits for the node needs "
-                "one that is there"),
+      FLAG_TEXT("cluster", "muster-verify", "ID", H_CLUSTER),
       WANTED("blob", "FILE", "user-data", "bootstrap blob of that cluster"),
-      WANTED("shard", "ID", "verify",
-             "call as this shard, where the provider compares it with the certificate; never one "
-             "that exists, because it would be fenced off; without it, a name nobody has"),
-      FLAG_NUMBER("wait", DURATION, "5m", 1000, DAY_MS,
-                  "how long a machine may take from one state to the next"),
-      FLAG_SWITCH("dry-run", "only read, and say which machines would be worked on"),
+      WANTED("shard", "ID", "verify", H_PROVIDER_VERIFY_SHARD),
+      FLAG_NUMBER("wait", DURATION, "5m", 1000, DAY_MS, H_PROVIDER_VERIFY_WAIT),
+      FLAG_SWITCH("dry-run", H_DRY_RUN),
       FLAG_SWITCH("json", "print one JSON document instead of a table"),
-      NUMBER("timeout", DURATION, "30s", 1, DAY_MS,
-             "how long one call may take; a List, four times as long"),
+      NUMBER("timeout", DURATION, "30s", 1, DAY_MS, H_PROVIDER_VERIFY_TIMEOUT),
       OPTIONS_CTL_TLS("shard", "the provider's"));
 
 static const char *const instruction_kinds[] = {"assign-domain",        "unassign-domain",
@@ -115,17 +95,15 @@ TABLE(instruction_list, WANTED("shard", "ID", "shard-0", "only what waits for th
 
 TABLE(instruction_queue,
       OPTION("shards", LIST, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED, .placeholder = "ID,...",
-             .example = "shard-0,shard-1",
-             .help = "who gets it; each under the same instruction id"),
+             .example = "shard-0,shard-1", .help = H_SHARDS),
       OPTION("kind", ENUM, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,
              .choices = instruction_kinds, .help = "what to do"),
       WANTED("key", "KEY", "topology.kubernetes.io/zone", "of assign-domain and unassign-domain"),
       WANTED("value", "VALUE", "eu-1a", "of assign-domain and unassign-domain"),
       FLAG("machines", LIST, .placeholder = "ID,...", .example = "m-1,m-2",
            .help = "of the other three: which machines"),
-      WANTED("priority", "NUMBER", "1000", "of cross-shard-drain: the priority of who needs them"),
-      WANTED("from", "ID", "shard-0", "of transfer-ownership: the shard that has them"),
-      WANTED("to", "ID", "shard-1", "of transfer-ownership: the shard that gets them"),
+      WANTED("priority", "NUMBER", "1000", H_PRIORITY), WANTED("from", "ID", "shard-0", H_FROM),
+      WANTED("to", "ID", "shard-1", H_TO),
       WANTED("id", "ID", NULL, "instruction id; without it, the request id"), OPTION_REQUEST_ID,
       CTL_OPTIONS);
 
@@ -137,32 +115,21 @@ TABLE(store_ls, OPTION_REVISION, OPTIONS_WATCH, CTL_OPTIONS);
 
 TABLE(store_write, OPTION_REQUEST_ID, CTL_OPTIONS);
 
-TABLE(store_del, FLAG_SWITCH("prefix", "every key that begins with KEY"), OPTION_REQUEST_ID,
-      CTL_OPTIONS);
+TABLE(store_del, FLAG_SWITCH("prefix", "every key that begins with KEY"), OPTION_YES,
+      OPTION_REQUEST_ID, CTL_OPTIONS);
 
 #define STORE_COPY_OPTIONS                                                                         \
-    WANTED("prefix", "PREFIX", "app/", "only keys that begin with it; without it, every key"),     \
-        FLAG_SWITCH("leased",                                                                      \
-                    "also keys that hang on a lease: they stay until somebody deletes them"),      \
-        FLAG_SWITCH("replace", "remove what the target has of these keys and the source has not"), \
-        CTL_OPTIONS
-TABLE(store_import,
-      NEEDED("from", "URL", "etcd://old:2379",
-             "the etcd to read: etcd://[user:password@]host,..., or etcds:// with "
-             "?ca=FILE&cert=FILE&key=FILE"),
+    WANTED("prefix", "PREFIX", "app/", H_PREFIX), FLAG_SWITCH("leased", H_LEASED),                 \
+        FLAG_SWITCH("replace", H_REPLACE), CTL_OPTIONS
+TABLE(store_import, NEEDED("from", "URL", "etcd://old:2379", H_STORE_IMPORT_FROM),
       STORE_COPY_OPTIONS);
 
-TABLE(store_export,
-      NEEDED("to", "URL", "etcd://new:2379",
-             "the etcd to write: etcd://[user:password@]host,..., or etcds:// with "
-             "?ca=FILE&cert=FILE&key=FILE"),
-      STORE_COPY_OPTIONS);
+TABLE(store_export, NEEDED("to", "URL", "etcd://new:2379", H_STORE_EXPORT_TO), STORE_COPY_OPTIONS);
 
 #define OPTION_RESTORE_ADDRESS                                                                     \
-    OPTION("raft-advertise", ADDRESS, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,                 \
-           .example = "node-0.example:7791", .help = "how other replicas reach its Raft port")
-TABLE(snapshot_restore,
-      NEEDED("data-dir", "DIR", "coord-data", "the data directory to make; what it holds goes"),
+    NEEDED_ADDRESS("raft-advertise", "node-0.example:7791",                                        \
+                   "how other replicas reach its Raft port")
+TABLE(snapshot_restore, NEEDED("data-dir", "DIR", "coord-data", H_SNAPSHOT_RESTORE_DATA_DIR),
       NEEDED("node-id", "NAME", "node-0", "name of the node, as it is started with --id"),
       OPTION_RESTORE_ADDRESS, CTL_OPTIONS,
       /* CTL_OPTIONS are ignored: BigFleet's command lines may have them */);
@@ -175,9 +142,8 @@ TABLE(coordinator_restore, NEEDED("data-dir", "DIR", "coord-data", "the data dir
 TABLE(replica_add,
       NEEDED("id", "HEX", "00c0ffee00c0ffee", "identity of its data directory, 16 digits"),
       NEEDED("name", "NAME", "node-4", "name of the node"),
-      OPTION("raft-address", ADDRESS, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,
-             .example = "node4.example:7791",
-             .help = "its Raft port, as the other replicas reach it"),
+      NEEDED_ADDRESS("raft-address", "node4.example:7791",
+                     "its Raft port, as the other replicas reach it"),
       FLAG("grpc-address", ADDRESS, .example = "node4.example:7790",
            .help = "its gRPC port, as clients reach it"),
       FLAG("http-address", ADDRESS, .example = "node4.example:8790", .help = "its HTTP port"),
@@ -187,21 +153,18 @@ TABLE(replica_add,
 
 TABLE(status, FLAG_SWITCH("json", "the same as --output json"), OPTIONS_WATCH, CTL_OPTIONS);
 static const char *const standings[] = {"all", "active", "suspected", "dead", "removed", NULL};
-TABLE(workers,
-      FLAG("standing", ENUM, .choices = standings, .fallback = "all",
-           .help = "only workers of this standing; all: all but removed ones"),
+TABLE(workers, FLAG("standing", ENUM, .choices = standings, .fallback = "all", .help = H_STANDING),
       OPTIONS_WATCH, CTL_OPTIONS);
 TABLE(partitions, WANTED("worker", "ID", "01JFEAVS7C5DE5XEAEAB91EBT6", "only this one's"),
       OPTIONS_WATCH, CTL_OPTIONS);
 TABLE(work, FLAG_SWITCH("unfinished", "only what waits or runs"), OPTIONS_WATCH, CTL_OPTIONS);
-TABLE(drain, FLAG_NUMBER("deadline", DURATION, "60s", 0, DAY_MS, "how long it may take"),
-      CTL_OPTIONS);
+TABLE(drain, OPTION_YES,
+      FLAG_NUMBER("deadline", DURATION, "60s", 0, DAY_MS, "how long it may take"), CTL_OPTIONS);
 
 /* -- rollout's hidden commands -- */
 
 const struct option_table test_fence_table = {NULL, 0}, coordinator_ledger_table = {NULL, 0};
-TABLE(mock_run,
-      NEEDED("storage", "FILE", "run.db", "a file for the rows of the items; made when absent"),
+TABLE(mock_run, NEEDED("storage", "FILE", "run.db", H_STORAGE),
       NEEDED("run-id", "ULID", "01JFEAVS7C5DE5XEAEAB91EBT5", "the run the items belong to"),
       FLAG_NUMBER("items", U64, "8", 1, 1000, "how many"),
       FLAG_NUMBER("workers", U64, "3", 1, 64, "who share them; the last begins with none"));

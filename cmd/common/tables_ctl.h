@@ -3,6 +3,7 @@
  * three TLS files have the names that every BigFleet program uses. */
 #ifndef COMMON_TABLES_CTL_H
 #define COMMON_TABLES_CTL_H
+#include "common/option_texts.h"
 #include "conf/option.h"
 
 extern const char *const plain_outputs[], *const ctl_outputs[]; /* of enum ctl_output */
@@ -16,12 +17,11 @@ enum ctl_output {
 
 #define OPTION_OUTPUT                                                                              \
     FLAG("output", ENUM, .also = "-o", .choices = plain_outputs, .fallback = "table",              \
-         .help = "a table for people, or one JSON document for programs")
+         .help = H_OUTPUT)
 #define OPTIONS_OUTPUT                                                                             \
     FLAG("output", ENUM, .also = "-o", .choices = ctl_outputs, .fallback = "table",                \
-         .help = "a table; a document for programs, json or yaml; wide: a table with every "       \
-                 "field; name: the first column alone"),                                           \
-        FLAG_SWITCH("no-headers", "print the rows of a table without their titles")
+         .help = H_OUTPUT_OUTPUT),                                                                 \
+        FLAG_SWITCH("no-headers", H_NO_HEADERS)
 /* `who`: the kind of this client's certificate. `whose`: the server, of the same authority. */
 #define OPTIONS_CTL_TLS(who, whose)                                                                \
     OPTIONS_ROLE_TLS(who,                                                                          \
@@ -31,21 +31,13 @@ enum ctl_output {
 /* The coordinators' addresses and the client's certificate. `wait` is the default of --timeout. */
 #define CTL_CONNECTION_OPTIONS(wait)                                                               \
     OPTION("coordinator", LIST, .fallback = "127.0.0.1:7790", .placeholder = "ADDRESS,...",        \
-           .example = "c1.example:7790,c2.example:7790,c3.example:7790",                           \
-           .help = "gRPC addresses of the replicas, any of them or all; the leader is found"),     \
-        NUMBER("timeout", DURATION, (wait), 1, DAY_MS,                                             \
-               "how long one call may take, with finding the leader and trying again"),            \
+           .example = "c1.example:7790,c2.example:7790,c3.example:7790", .help = H_COORDINATOR),   \
+        NUMBER("timeout", DURATION, (wait), 1, DAY_MS, H_CTL_TIMEOUT),                             \
         OPTIONS_CTL_TLS("admin", "the coordinator's")
 #define CTL_OPTIONS OPTIONS_OUTPUT, CTL_CONNECTION_OPTIONS("10s")
 #define OPTIONS_WATCH                                                                              \
-    FLAG("watch", BOOL, .also = "-w",                                                              \
-         .help = "look again every second, and print it again when it changed, until Ctrl-C"),     \
-        FLAG_NUMBER("count", U64, "0", 0, 0, "with --watch: end after so many outputs; 0: never")
-#define OPTION_YES                                                                                 \
-    FLAG("yes", BOOL, .also = "-y", .alias = "--force",                                            \
-         .help = "do not ask; only a person at a terminal is asked")
-#define OPTION_REQUEST_ID                                                                          \
-    FLAG("request-id", STRING, .placeholder = "ID",                                                \
-         .help = "the id of a command whose outcome stayed unknown: repeated under the same id "   \
-                 "it is done once; without it, drawn")
+    FLAG("watch", BOOL, .also = "-w", .help = H_WATCH),                                            \
+        FLAG_NUMBER("count", U64, "0", 0, 0, H_WATCH_COUNT)
+#define OPTION_YES        FLAG("yes", BOOL, .also = "-y", .alias = "--force", .help = H_YES_YES)
+#define OPTION_REQUEST_ID FLAG("request-id", STRING, .placeholder = "ID", .help = H_REQUEST_ID)
 #endif

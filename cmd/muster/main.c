@@ -12,17 +12,20 @@
 #include "common/words.h"
 #include "muster/commands.h"
 
-static const struct command program = COMMAND_TREE(
-    HELP_MUSTER, &dev_command, &coordinator_command, &shard_command, &operator_command,
-    &provider_command, &worker_command,
-    COMMAND(HELP_MUSTER_CHECK, COMMAND_ARGUMENTS("DIR", 1, 1),
-            PROGRAM_ACT(BIT(4) | BIT(5), check_act)),
-    COMMAND(COMMAND_ROW(HELP_MUSTER_PLAN, plan), PROGRAM_ACT(BIT(5), plan_act)),
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_TEST_FENCE, test_fence, "STALE OBSERVED", 2, 2),
-            PROGRAM_ACT(0, test_fence_act), .hidden = true),
-    COMMAND(COMMAND_ROW(HELP_MUSTER_MOCK_RUN, mock_run), PROGRAM_ACT(0, mock_run_act),
-            .hidden = true),
-    &completion_command, &man_command, &version_command);
+static const struct command_word other_words[] = {HELP_WORDS_MUSTER};
+static const struct command program = {
+    HELP_MUSTER, .words = other_words,
+    .children = COMMAND_CHILDREN(
+        &dev_command, &coordinator_command, &shard_command, &operator_command, &provider_command,
+        &worker_command,
+        COMMAND(HELP_MUSTER_CHECK, COMMAND_ARGUMENTS("DIR", 1, 1),
+                PROGRAM_ACT(BIT(4) | BIT(5), check_act)),
+        COMMAND(COMMAND_ROW(HELP_MUSTER_PLAN, plan), PROGRAM_ACT(BIT(5), plan_act)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_TEST_FENCE, test_fence, "STALE OBSERVED", 2, 2),
+                PROGRAM_ACT(0, test_fence_act), .hidden = true),
+        COMMAND(COMMAND_ROW(HELP_MUSTER_MOCK_RUN, mock_run), PROGRAM_ACT(0, mock_run_act),
+                .hidden = true),
+        &completion_command, &man_command, &version_command)};
 static struct words words;
 
 /* -- rollout: its coordinators need a --config file -- */

@@ -9,18 +9,12 @@
 #include "common/words.h"
 #include "musterctl/commands.h"
 
-static const struct command *const children[] = {
-    &list_shards_command,     &list_domain_assignments_command,
-    &list_quotas_command,     &assign_domain_command,
-    &unassign_domain_command, &remove_shard_command,
-    &snapshot_command,        &completion_command,
-    &version_command,         NULL,
-};
 static const struct command bigfleetctl_program = {
-    HELP_BIGFLEETCTL,
-    .children = children,
-    .says_name_only = true,
-};
+    HELP_BIGFLEETCTL, .says_name_only = true,
+    .children = COMMAND_CHILDREN(&list_shards_command, &list_domain_assignments_command,
+                                 &list_quotas_command, &assign_domain_command,
+                                 &unassign_domain_command, &remove_shard_command, &snapshot_command,
+                                 &completion_command, &version_command)};
 
 int bigfleetctl_main(int argc, char **argv)
 {

@@ -49,17 +49,24 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
                : coord_ctl_code(result->code);
 }
 
-/* The default is a directory of the user that outlasts a reboot. Two shells of a user share claims,
- * and no other user can block them. */
+/* The default is the store of MUSTER_COORDINATOR, or else a directory of the user that outlasts a
+ * reboot: two shells of a user share claims, and no other user can block them. */
 static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **ret_url)
 {
     const char *url = conf_text(ctl->conf, "store"), *state = getenv("XDG_STATE_HOME");
+    const char *coordinators = getenv("MUSTER_COORDINATOR");
     const struct passwd *user;
     char dir[480];
     int len;
 
     if (url != NULL) {
         *ret_url = url;
+        return ERR_OK;
+    }
+    if (coordinators && coordinators[0]) {
+        if (snprintf(memory, 512, "muster://%s", coordinators) >= 512)
+            return ctl_fail(ctl, ERR_INVALID, "MUSTER_COORDINATOR is too long; give --store");
+        *ret_url = memory;
         return ERR_OK;
     }
     if (geteuid() == 0)
@@ -189,20 +196,14 @@ enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value)
         *ret_value = coord_ctl_argument(ctl, place);
         return ERR_OK;
     }
-    buf_init(&content, VALUE_FILE_MAX + 1);
     if (strcmp(path, "-") == 0) {
-        char *room;
-        size_t got = 1;
-        err = ERR_OK;
-        while (!err && got > 0 && (err = buf_reserve(&content, 4096, &room)) == ERR_OK) {
-            got = fread(room, 1, 4096, stdin);
-            buf_commit(&content, got);
-        }
-        if (!err && ferror(stdin)) err = ERR_IO;
-        if (err == ERR_FULL) err = ERR_TOO_LARGE;
-    } else {
-        err = fs_read_whole(fs_real(), path, VALUE_FILE_MAX, &content);
+        struct str input;
+        err = ctl_read_input(ctl, &input);
+        *ret_value = (coord_str){input.at, input.len};
+        return err;
     }
+    buf_init(&content, VALUE_FILE_MAX + 1);
+    err = fs_read_whole(fs_real(), path, VALUE_FILE_MAX, &content);
     if (err) note_set(&ctl->note, "value from %s: %s", path, err_text(err));
     struct str copy = buf_peek(&content);
     const char *kept = err ? NULL : arena_dup(&ctl->memory, copy);

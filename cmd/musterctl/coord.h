@@ -24,11 +24,8 @@ struct coord_action {
 };
 enum err coord_ctl_act(struct ctl *ctl);
 #define COORD_DATA(fn)                                                                             \
-    .data = &(const struct coord_action)                                                           \
-    {                                                                                              \
-        .ctl = {.act = coord_ctl_act, .offline = true}, .act = (fn)                                \
-    }
-/* `more`: a command's own exit codes. */
+    .data = (&(const struct coord_action){{.act = coord_ctl_act, .offline = true}, .act = (fn)})
+/* Exit codes of every `musterctl coord` command; `more` adds a command's own exit codes. */
 #define COORD_EXITS         (BIT(4) | BIT(6))
 #define COORD_ACT(more, fn) .exits = COORD_EXITS | (more), .run = ctl_run, COORD_DATA(fn)
 /* Opens the store and calls `act`. Without `keep`, releases the claims that are left at the end. */

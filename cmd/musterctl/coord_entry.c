@@ -159,6 +159,7 @@ enum err coord_ctl_delete(struct coord_ctl *coord)
     if (force && (revision > 0 || path != NULL))
         return ctl_fail(ctl, ERR_INVALID, "--force takes neither --revision nor --lease");
     if (path != NULL) err = entry_load_lease(coord, path, &mine);
+    if (!err && force) err = ctl_confirm(ctl, "The holder loses its claim.");
     if (err) return err;
     coord_result result =
         coord_delete(coord->store, &coord->call, key,

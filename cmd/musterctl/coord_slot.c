@@ -72,7 +72,8 @@ static void slot_print_holders(struct ctl *ctl, const coord_holders *holders)
         table_number(&table, holders->rows[i].remaining_ms);
     }
     ctl_print_table(ctl, &table);
-    ctl_line(ctl, "%zu of %" PRIu32 " slots held", holders->count, holders->slot_count);
+    if (!(ctl->table_flags & (TABLE_NAMES | TABLE_NO_HEADERS)))
+        ctl_line(ctl, "%zu of %" PRIu32 " slots held", holders->count, holders->slot_count);
 }
 
 enum err coord_ctl_holders(struct coord_ctl *coord)

@@ -20,7 +20,7 @@ const struct command list_shards_command = {
 };
 
 const struct command list_domain_assignments_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_LIST_DOMAIN_ASSIGNMENTS, list),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_LIST_DOMAIN_ASSIGNMENTS, list, "[NAME]", 0, 1),
     CTL_RPC(0,
             CTL_READ(COORDINATOR_PATH "ListDomainAssignments",
                      bigfleet__v1alpha1__list_domain_assignments),
@@ -54,7 +54,7 @@ static void quota_rows(struct text_table *table, const ProtobufCMessage *answer)
 }
 
 const struct command list_quotas_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_LIST_QUOTAS, list),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_LIST_QUOTAS, list, "[NAME]", 0, 1),
     CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListQuotas", bigfleet__v1alpha1__list_quotas),
             .rows = quota_rows,
             CTL_COLUMNS(CTL_COLUMN("PROVIDER", NULL), CTL_COLUMN("REGION", NULL),
@@ -62,7 +62,8 @@ const struct command list_quotas_command = {
 };
 
 const struct command assign_domain_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_ASSIGN_DOMAIN, assign_domain),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_ASSIGN_DOMAIN, assign_domain, "[KEY=VALUE]", 0, 1),
+    .argument_sets = "key=value",
     CTL_RPC(BIT(4) | BIT(5),
             CTL_WRITE(COORDINATOR_PATH "AssignDomain", bigfleet__v1alpha1__assign_domain,
                       "musterctl domain list"),
@@ -72,21 +73,24 @@ const struct command assign_domain_command = {
 };
 
 const struct command unassign_domain_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_UNASSIGN_DOMAIN, unassign_domain),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_UNASSIGN_DOMAIN, unassign_domain, "[KEY=VALUE]", 0, 1),
+    .argument_sets = "key=value",
     CTL_RPC(0,
             CTL_WRITE(COORDINATOR_PATH "UnassignDomain", bigfleet__v1alpha1__unassign_domain,
                       "musterctl domain list"),
             CTL_FILL({"topology_key", "key"}, {"topology_value", "value"}),
+            .asks = "Nobody will own {topology_key}={topology_value}.",
             .done = "unassigned {topology_key}={topology_value}"),
 };
 
 const struct command remove_shard_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_REMOVE_SHARD, remove_shard),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_REMOVE_SHARD, remove_shard, "[SHARD]", 0, 1),
+    .argument_sets = "shard",
     CTL_RPC(BIT(4) | BIT(5),
             CTL_WRITE(COORDINATOR_PATH "RemoveShard", bigfleet__v1alpha1__remove_shard,
                       "musterctl shard list"),
             CTL_FILL({"shard_id", "shard"}, {"force_two_owners", "force-two-owners"}),
-            .asks = "The domains and clusters of the shard lose their owner.",
+            .asks = "The domains and clusters of shard {shard_id} lose their owner.",
             .done = "removed shard {shard_id}"),
 };
 
@@ -138,7 +142,8 @@ static enum err quota_read_slices(struct ctl *ctl, ProtobufCMessage *message)
 const struct command shard_command = COMMAND_GROUP(
     HELP_MUSTERCTL_SHARD, &list_shards_command,
     COMMAND(
-        COMMAND_ROW(HELP_MUSTERCTL_LIST_SHARD_REPORTS, list_shard_reports),
+        COMMAND_ROW_WITH(HELP_MUSTERCTL_LIST_SHARD_REPORTS, list_shard_reports, "[SHARD]", 0, 1),
+        .argument_sets = "shard",
         CTL_RPC(
             0,
             CTL_READ(COORDINATOR_PATH "ListShardReports", bigfleet__v1alpha1__list_shard_reports),
@@ -149,7 +154,8 @@ const struct command shard_command = COMMAND_GROUP(
                         CTL_COLUMN("FREE", "summary.free_machines"),
                         CTL_COLUMN("SHORTFALLS", "shortfalls", .cell = CTL_COUNT),
                         CTL_COLUMN("PROVIDER", "summary.provider_address", .cell = CTL_OR_DASH)))),
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_ADD_SHARD, add_shard),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_ADD_SHARD, add_shard, "[SHARD]", 0, 1),
+            .argument_sets = "shard",
             CTL_RPC(BIT(4),
                     CTL_WRITE(FLEET_PATH "AddShard", muster__v1__add_shard, "musterctl shard list"),
                     CTL_FILL({"shard_id", "shard"}, {"address", "address"}),
@@ -169,22 +175,24 @@ const struct command domain_command = COMMAND_GROUP(
                                 CTL_COLUMN("REASON", "reason", .cell = CTL_OR_MINUS)))),
     &assign_domain_command, &unassign_domain_command);
 
-const struct command cluster_command =
-    COMMAND_GROUP(HELP_MUSTERCTL_CLUSTER,
-                  COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_LIST_CLUSTERS, list, "[NAME]", 0, 1),
-                          CTL_RPC(0, CTL_READ(FLEET_PATH "ListClusters", muster__v1__list_clusters),
-                                  CTL_COLUMNS(CTL_COLUMN("CLUSTER", "cluster_id"),
-                                              CTL_COLUMN("SHARD", "shard_id")))),
-                  COMMAND(COMMAND_ROW(HELP_MUSTERCTL_BIND_CLUSTER, bind_cluster),
-                          CTL_RPC(BIT(4) | BIT(5),
-                                  CTL_WRITE(FLEET_PATH "BindCluster", muster__v1__bind_cluster,
-                                            "musterctl cluster list"),
-                                  CTL_FILL({"cluster_id", "cluster"}, {"shard_id", "shard"}),
-                                  .done = "bound cluster {cluster_id} \xe2\x86\x92 {shard_id}")));
+const struct command cluster_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_CLUSTER,
+    COMMAND(
+        COMMAND_ROW_WITH(HELP_MUSTERCTL_LIST_CLUSTERS, list, "[NAME]", 0, 1),
+        CTL_RPC(0, CTL_READ(FLEET_PATH "ListClusters", muster__v1__list_clusters),
+                CTL_COLUMNS(CTL_COLUMN("CLUSTER", "cluster_id"), CTL_COLUMN("SHARD", "shard_id")))),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_BIND_CLUSTER, bind_cluster, "[CLUSTER]", 0, 1),
+            .argument_sets = "cluster",
+            CTL_RPC(BIT(4) | BIT(5),
+                    CTL_WRITE(FLEET_PATH "BindCluster", muster__v1__bind_cluster,
+                              "musterctl cluster list"),
+                    CTL_FILL({"cluster_id", "cluster"}, {"shard_id", "shard"}),
+                    .done = "bound cluster {cluster_id} \xe2\x86\x92 {shard_id}")));
 
 const struct command quota_command = COMMAND_GROUP(
     HELP_MUSTERCTL_QUOTA, &list_quotas_command,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_SET_QUOTA, set_quota),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_SET_QUOTA, set_quota, "[PROVIDER]", 0, 1),
+            .argument_sets = "provider",
             CTL_RPC(BIT(4) | BIT(5),
                     CTL_WRITE(FLEET_PATH "SetQuota", muster__v1__set_quota, "musterctl quota list"),
                     CTL_FILL({"provider", "provider"}, {"region", "region"}),
@@ -198,7 +206,8 @@ const struct command provider_command = COMMAND_GROUP(
                     CTL_READ(COORDINATOR_PATH "ListProviders", bigfleet__v1alpha1__list_providers),
                     CTL_COLUMNS(CTL_COLUMN("PROVIDER", "name"), CTL_COLUMN("ADDRESS", "address"),
                                 CTL_COLUMN("REGION", "region")))),
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_UPSERT_PROVIDER, upsert_provider),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_UPSERT_PROVIDER, upsert_provider, "[NAME]", 0, 1),
+            .argument_sets = "name",
             CTL_RPC(0,
                     CTL_WRITE(FLEET_PATH "UpsertProvider", muster__v1__upsert_provider,
                               "musterctl provider list"),

@@ -74,7 +74,8 @@ static enum err instruction_queue_prepare(struct ctl *ctl, ProtobufCMessage *mes
 
 const struct command instruction_command = COMMAND_TREE(
     HELP_MUSTERCTL_INSTRUCTION,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_LIST, instruction_list),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_INSTRUCTION_LIST, instruction_list, "[SHARD]", 0, 1),
+            .argument_sets = "shard",
             CTL_RPC(0, CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
                     CTL_FILL({"shard_id", "shard"}),
                     CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"),

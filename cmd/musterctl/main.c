@@ -14,27 +14,17 @@
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
 
-/* Words of other tools. A word with two names means the first one that the noun has. */
-static const struct command_synonym synonyms[] = {
-    {"get", "list"},       {"ls", "list"},
-    {"list", "ls"},        {"show", "explain"},
-    {"show", "list"},      {"describe", "explain"},
-    {"describe", "list"},  {"delete", "remove"},
-    {"delete", "del"},     {"rm", "remove"},
-    {"rm", "del"},         {"set", "put"},
-    {"kv", "store"},       {"health", "doctor"},
-    {"member", "replica"}, {"members", "replica"},
-    {"nodes", "replica"},  {"coordinators", "replica"},
-    {NULL, NULL}};
+static const struct command_word other_words[] = {HELP_WORDS_MUSTERCTL};
 
 static const struct command explain_need_command = {
     .verb = "explain",
     COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_NEED, explain, "CLUSTER[/WHICH]", 1, 1),
     CTL_OFFLINE(CTL_EXITS | BIT(5), explain_need)};
-static const struct command need_command = COMMAND_GROUP(
-    HELP_MUSTERCTL_NEED,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_NEEDS, needs), CTL_OFFLINE(CTL_EXITS, needs_act)),
-    &explain_need_command);
+static const struct command need_command =
+    COMMAND_GROUP(HELP_MUSTERCTL_NEED,
+                  COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_NEEDS, needs, "[CLUSTER]", 0, 1),
+                          .argument_sets = "cluster", CTL_OFFLINE(CTL_EXITS, needs_act)),
+                  &explain_need_command);
 static const struct command explain_command = COMMAND_TREE(
     HELP_MUSTERCTL_EXPLAIN, &explain_need_command,
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_MACHINE, explain, "MACHINE", 1, 1),
@@ -43,7 +33,7 @@ static const struct command explain_command = COMMAND_TREE(
             CTL_ACT(BIT(5), explain_worker)));
 
 static const struct command main_program = {
-    HELP_MUSTERCTL, .synonyms = synonyms,
+    HELP_MUSTERCTL, .words = other_words,
     .children = COMMAND_CHILDREN(
         COMMAND(COMMAND_ROW(HELP_MUSTERCTL_TOP, top), CTL_OFFLINE(BIT(6), top_act)),
         &explain_command,

@@ -64,11 +64,13 @@ static enum err status_print(struct ctl *ctl, const Muster__V1__ClusterStatusRes
     }
     err = ctl_rpc_fetch(ctl, rpc, &request.base, &workers);
     if (err) return err;
-    ctl_line(ctl, "active workers    %" PRIu64, status->active);
-    ctl_line(ctl, "known workers     %" PRIu64, status->known);
-    ctl_line(ctl, "total partitions  %" PRIu32, status->total_partitions);
-    ctl_line(ctl, "assignment epoch  %" PRIu64, status->assignment_epoch);
-    ctl_append(ctl, STR("\n"));
+    if (!(ctl->table_flags & (TABLE_NAMES | TABLE_NO_HEADERS))) {
+        ctl_line(ctl, "active workers    %" PRIu64, status->active);
+        ctl_line(ctl, "known workers     %" PRIu64, status->known);
+        ctl_line(ctl, "total partitions  %" PRIu32, status->total_partitions);
+        ctl_line(ctl, "assignment epoch  %" PRIu64, status->assignment_epoch);
+        ctl_append(ctl, STR("\n"));
+    }
     ctl_rpc_print(ctl, rpc, workers);
     return ERR_OK;
 }
@@ -87,11 +89,11 @@ static enum err member_status_show(struct ctl *ctl)
                     status->hold ? ": failures are held back, many at once" : "");
 }
 
-/* Exit codes of the specification. 1: the cluster is not healthy. 2: nobody answered. */
+/* Under its flat name the command has the specification's exit code 2 if nobody answered. */
 static int run_status(void *context, const struct command_call *call)
 {
     int code = ctl_run(context, call);
-    return code == 3 || code == 6 ? 2 : code;
+    return call->flat && (code == 3 || code == 6) ? 2 : code;
 }
 
 /* -- partitions -- */
@@ -130,7 +132,7 @@ static const char *const work_states[] = {"PENDING", "RUNNING", "DONE", "FAILED"
 
 const struct command checkpoint_command = COMMAND_GROUP(
     HELP_MUSTERCTL_CHECKPOINT,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINTS, list),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CHECKPOINTS, list, "[NAME]", 0, 1),
             CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
                     .head = checkpoints_head, .page_request = "from", .page_row = "partition",
                     CTL_COLUMNS(CTL_COLUMN("PARTITION", "partition"),
@@ -148,7 +150,7 @@ const struct command worker_command = COMMAND_GROUP(
     HELP_MUSTERCTL_WORKER,
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_WORKERS, workers, "[NAME]", 0, 1), .exits = CTL_EXITS,
             .run = ctl_run, .data = &workers_action),
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STATUS, status), .run = run_status,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STATUS, status), .exits = CTL_EXITS, .run = run_status,
             .data = &(const struct ctl_action){.act = member_status_show}),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_ASSIGNMENT, list, "WORKER", 1, 1),
             CTL_RUN(0, .rpc = PARTITIONS_RPC(NULL))),
@@ -157,28 +159,30 @@ const struct command worker_command = COMMAND_GROUP(
                     CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker,
                              "musterctl worker list"),
                     CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}),
+                    .asks = "Worker {worker_id} gives back its partitions and leaves.",
                     .done_if = "delivered", .done = "{worker_id} has been ordered to drain",
                     .done_else = "{worker_id} will be ordered to drain with its next beat")),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EVICT, removal, "WORKER", 1, 1),
             CTL_RPC(BIT(4) | BIT(5),
                     CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
                     CTL_FILL({"worker_id", NULL}),
-                    .asks = "The worker counts as failed, and its partitions go to other workers.",
+                    .asks = "Worker {worker_id} counts as failed, and others get its partitions.",
                     .done = "evicted {worker_id}, incarnation {incarnation}")),
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_RELEASE_HOLD, ctl),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_RELEASE_HOLD, removal),
             CTL_RPC(0,
                     CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold,
                              "musterctl worker status"),
-                    .done_if = "held", .done = "failures are declared again",
-                    .done_else = "nothing was held back")));
+                    .asks = "All silent workers count as failed.", .done_if = "held",
+                    .done = "failures are declared again", .done_else = "nothing was held back")));
 
-const struct command partition_command = COMMAND_GROUP(
-    HELP_MUSTERCTL_PARTITION, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_PARTITIONS, partitions),
-                                      CTL_RUN(0, .rpc = PARTITIONS_RPC("worker"))));
+const struct command partition_command =
+    COMMAND_GROUP(HELP_MUSTERCTL_PARTITION,
+                  COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_PARTITIONS, partitions, "[WORKER]", 0, 1),
+                          .argument_sets = "worker", CTL_RUN(0, .rpc = PARTITIONS_RPC("worker"))));
 
 const struct command queue_command = COMMAND_GROUP(
     HELP_MUSTERCTL_QUEUE,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_WORK, work),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_WORK, work, "[NAME]", 0, 1),
             CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
                     CTL_FILL({"unfinished", "unfinished"}), .page_request = "after",
                     .page_row = "id",

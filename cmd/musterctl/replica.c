@@ -75,7 +75,7 @@ const struct command replica_command = COMMAND_GROUP(
             BIT(4) | BIT(5), CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
             CTL_FILL({"replica", NULL}),
             .asks =
-                "The replica leaves the cluster for good; its data directory cannot be used again.",
+                "Replica {replica} leaves the cluster for good, and its data is of no use again.",
             .done = "removed replica {replica}")),
     COMMAND(
         COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_TRANSFER, ctl, "[REPLICA]", 0, 1),
@@ -84,9 +84,10 @@ const struct command replica_command = COMMAND_GROUP(
                 CTL_FILL({"replica", NULL}), .done_if = "replica",
                 .done = "leadership handed to {replica}",
                 .done_else = "leadership handed to another replica")),
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_BOOTSTRAP, ctl),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_BOOTSTRAP, removal),
             CTL_RPC(BIT(4),
                     CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
                     .prepare = replica_bootstrap_check,
+                    .asks = "Data of a replica that is silent now would be a second cluster.",
                     .done = "replica {replica_id} bootstraps cluster {cluster_id}")),
     COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STATE_HASH, ctl), CTL_ACT(BIT(4), state_hash_act)));

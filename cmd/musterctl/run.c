@@ -13,6 +13,7 @@
 static void run_set_output(struct ctl *ctl)
 {
     enum ctl_output output = CTL_OUTPUT_TABLE;
+    const char *no_color = getenv("NO_COLOR");
 
     if (ctl_has_option(ctl, "output")) output = (enum ctl_output)conf_choice(ctl->conf, "output");
     if (ctl_has_option(ctl, "json") && conf_bool(ctl->conf, "json")) output = CTL_OUTPUT_JSON;
@@ -22,7 +23,7 @@ static void run_set_output(struct ctl *ctl)
     if (output == CTL_OUTPUT_NAME) ctl->table_flags = TABLE_NAMES;
     if (ctl_has_option(ctl, "no-headers") && conf_bool(ctl->conf, "no-headers"))
         ctl->table_flags |= TABLE_NO_HEADERS;
-    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR")) ctl->table_flags |= TABLE_BOLD;
+    if (isatty(STDOUT_FILENO) && (!no_color || !no_color[0])) ctl->table_flags |= TABLE_BOLD;
 }
 
 static bool run_confirm(const char *what)
@@ -47,7 +48,9 @@ int ctl_run(void *context, const struct command_call *call)
     if (err) return err_exit_code(err);
     ctl.conf = conf;
     run_set_output(&ctl);
-    if (isatty(STDIN_FILENO) && !(ctl_has_option(&ctl, "yes") && conf_bool(conf, "yes")))
+    /* bigfleetctl, which says its name only, never asks. */
+    if (isatty(STDIN_FILENO) && !call->path[0]->says_name_only &&
+        !(ctl_has_option(&ctl, "yes") && conf_bool(conf, "yes")))
         ctl.confirm = run_confirm;
     ctl_init(&ctl);
     if (ctl_has_option(&ctl, "request-id")) request_id = conf_text(conf, "request-id");

@@ -86,8 +86,12 @@ static enum err store_put_prepare(struct ctl *ctl, ProtobufCMessage *message)
 {
     Muster__V1__PutRequest *request = (void *)message;
 
-    request->value = ctl_bytes(conf_argument(ctl->conf, 1));
-    return store_request_identify(ctl, &request->request);
+    struct str value = str_from(conf_argument(ctl->conf, 1));
+    bool input = conf_argument_count(ctl->conf) < 2 || str_equal(value, STR("-"));
+    enum err err = input ? ctl_read_input(ctl, &value) : ERR_OK;
+
+    request->value = (ProtobufCBinaryData){value.len, (uint8_t *)ctl_text(value.at)};
+    return err ? err : store_request_identify(ctl, &request->request);
 }
 
 /* -- del -- */
@@ -214,6 +218,19 @@ static enum err store_compact_prepare(struct ctl *ctl, ProtobufCMessage *message
                           text);
 }
 
+static enum err store_compact_check(struct ctl *ctl, const ProtobufCMessage *answer)
+{
+    const Muster__V1__Outcome *outcome = (const void *)answer;
+    const char *what = outcome->code == COORD_CONFLICT  ? "is compacted already"
+                       : outcome->code == COORD_INVALID ? "is newer than the store"
+                                                        : NULL;
+
+    return what ? ctl_fail(ctl, coord_ctl_code(outcome->code),
+                           "revision %s %s; `musterctl store status` shows both ends",
+                           conf_argument(ctl->conf, 0), what)
+                : store_outcome_check(ctl, answer);
+}
+
 /* -- status -- */
 
 static enum err store_status_show(struct ctl *ctl, const ProtobufCMessage *,
@@ -245,7 +262,7 @@ const struct command store_command = COMMAND_TREE(
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_GET, store_get, "KEY", 1, 1),
             CTL_RPC(BIT(5), CTL_READ(STORE_PATH "Range", muster__v1__range),
                     CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = store_get_show)),
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_PUT, store_write, "KEY VALUE", 2, 2),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_PUT, store_write, "KEY [VALUE]", 1, 2),
             CTL_RPC(0,
                     .method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
                                "musterctl store get"},
@@ -258,19 +275,21 @@ const struct command store_command = COMMAND_TREE(
                                REMOTE_WRITE, "musterctl store ls"},
                     .request = &muster__v1__delete_range_request__descriptor,
                     CTL_FILL({"key", NULL}), .prepare = store_del_prepare,
+                    .asks = "Deletes {key}, with --prefix all keys that begin so.",
                     .check = store_outcome_check, .answer_only = true,
                     .done = "deleted {live}, revision {revision}")),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_ls, "[PREFIX]", 0, 1),
             CTL_ACT(0, store_ls_act)),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
             CTL_ACT(BIT(5), store_watch_act)),
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, ctl, "REVISION", 1, 1),
-            /* Sent once, because a repeat after a lost answer would conflict. */
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, removal, "REVISION", 1, 1),
+            /* Sent once, without a sequence number: a repeat after a lost answer would conflict. */
             CTL_RPC(BIT(4),
                     .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
                                "musterctl store status"},
                     .request = &muster__v1__compact_request__descriptor,
-                    .prepare = store_compact_prepare, .check = store_outcome_check,
+                    .prepare = store_compact_prepare, .check = store_compact_check,
+                    .asks = "Nobody can read what was before revision {revision} any more.",
                     .answer_only = true, .done = "compacted up to {revision}")),
     COMMAND(
         COMMAND_ROW(HELP_MUSTERCTL_STORE_STATUS, ctl),

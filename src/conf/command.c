@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conf/internal.h"
 #include "conf/nearest.h"
 
 const struct command *command_of(const struct command_call *call)
@@ -88,26 +89,25 @@ static void command_enter(struct command_call *call, const struct command *child
 /* Finds a child by another word for its name, such as "get" for "list". */
 static const struct command *command_find_synonym(const struct command_call *call, const char *name)
 {
-    const struct command_synonym *all = call->path[0]->synonyms;
+    const struct command_word *word = call->path[0]->words;
     const struct command *child = NULL;
 
-    for (size_t i = 0; all && all[i].word && !child; i++)
-        if (strcmp(all[i].word, name) == 0)
-            child = command_find_child(command_of(call), all[i].name);
+    for (; word && word->words && !child; word++)
+        if (word->kind == '~' && strcmp(word->words, name) == 0)
+            child = command_find_child(command_of(call), word->means);
     return child;
 }
 
-/* Finds the group of a noun: "shard", "shards", or a synonym of a group. */
+/* Finds the group of a noun: "shard", "shards", "shard/NAME", or a synonym of a group. */
 static const struct command *group_of_noun(const struct command_call *call, const char *word)
 {
     const struct command *program = call->path[0], *other = command_find_synonym(call, word);
-    size_t len = strlen(word);
 
     for (size_t i = 0; program->children[i]; i++) {
         const struct command *group = program->children[i];
-        size_t own = strlen(group->name);
-        if (!group->children || group->hidden || strncmp(group->name, word, own) != 0) continue;
-        if (len == own || (len == own + 1 && word[own] == 's')) return group;
+        if (group->children && !group->hidden &&
+            phrase_is_noun(str_from(word), str_from(group->name)))
+            return group;
     }
     return other && other->children ? other : NULL;
 }
@@ -125,6 +125,7 @@ static bool command_enter_named(struct command_call *call, const char *name)
             const struct command *one = group->children[j];
             if (!one->verb || strcmp(one->name, name) != 0) continue;
             child = one;
+            call->flat = true;
             command_enter(call, group);
             command_enter(call, child);
         }
@@ -137,11 +138,22 @@ static enum err unknown_command(const struct command_call *call, const char *wor
 {
     const struct command *parent = command_of(call);
     const struct command *group = call->depth == 1 && next ? group_of_noun(call, next) : NULL;
+    const struct command_word *advice = phrase_find(call->path[0], "!", str_from(word), NULL);
+    bool verb = call->depth == 1 && next && next[0] != '-' &&
+                phrase_find(call->path[0], "~", str_from(word), NULL);
     char path[COMMAND_PATH_CAP], verbs[256];
     struct nearest nearest;
     size_t used = 0;
 
     command_path_text(call, path);
+    if (verb && !group)
+        return note_fail(note, ERR_INVALID, "unknown noun '%s' after '%s'; %s%s%s", next, word,
+                         advice ? advice->means : "see ", advice ? "" : path,
+                         advice ? "" : " --help");
+    if (advice)
+        return note_fail(note, ERR_INVALID, "no command '%s%s%s'; %s",
+                         call->depth > 1 ? command_name(call->path[0], parent) : "",
+                         call->depth > 1 ? " " : "", word, advice->means);
     if (group)
         return note_fail(note, ERR_INVALID, "unknown command '%s %s' (did you mean '%s %s'?)", word,
                          next, group->name,
@@ -154,11 +166,6 @@ static enum err unknown_command(const struct command_call *call, const char *wor
         return note_fail(note, ERR_INVALID,
                          "unknown command '%s' (did you mean '%s'?); see %s --help", word,
                          command_name(parent, parent->children[nearest.place]), path);
-    for (size_t i = 0; call->depth == 1 && next && parent->synonyms && parent->synonyms[i].word;
-         i++)
-        if (strcmp(parent->synonyms[i].word, word) == 0)
-            return note_fail(note, ERR_INVALID, "unknown noun '%s' after '%s'; see %s --help", next,
-                             word, path);
     if (call->depth == 1)
         return note_fail(note, ERR_INVALID, "unknown command '%s'; see %s --help", word, path);
     for (size_t i = 0; parent->children[i]; i++)
@@ -193,46 +200,99 @@ static size_t command_skip_options(const struct command *program, size_t count,
     return min_size(i, count);
 }
 
-/* Puts the group first: "get shards" becomes "shard get", and "workers list" becomes "worker list".
- * But "evict worker" stays, because it is the old name of a command with the argument "worker". */
-static void command_order_words(const struct command_call *call, const char **words)
+/* Finds the first words that are no options. The place of a missing word is `count`. */
+static void command_find_words(const struct command_call *call, const char *const *words,
+                               size_t places[3])
+{
+    size_t count = call->rest_count, from = 0;
+
+    for (size_t i = 0; i < 3; i++) {
+        places[i] = from + command_skip_options(call->path[0], count - from, words + from);
+        from = min_size(places[i] + 1, count);
+    }
+}
+
+/* Removes a word that is understood; of "shard/NAME" the name stays. */
+static const char **command_drop_word(struct command_call *call, const char **words, size_t place)
+{
+    const char *slash = strchr(words[place], '/');
+
+    if (!slash) return phrase_drop(call, words, place);
+    words[place] = slash + 1;
+    return words;
+}
+
+/* Enters the command that a row of the program's words means. ERR_INVALID: there is none. */
+static enum err command_enter_meaning(struct command_call *call, const struct command_word *found,
+                                      struct note *note)
+{
+    struct str rest = str_from(found->means), part;
+    char name[COMMAND_PATH_CAP];
+
+    if (found->kind == '!')
+        return note_fail(note, ERR_INVALID, "no command '%s'; %s", found->words, found->means);
+    if (rest.len == 0) call->wish = COMMAND_HELP;
+    while (rest.len > 0 && str_split(&rest, ' ', &part)) {
+        snprintf(name, sizeof name, "%.*s", STR_ARG(part));
+        if (!command_enter_named(call, name)) assert(false); /* cannot fail: constant data */
+    }
+    return ERR_OK;
+}
+
+/* Understands the first one or two words: as words of another tool, or as verb and noun in any
+ * order, so that "get shards" is "shard list". An old name of a command stays: "evict worker"
+ * evicts the worker "worker". */
+static enum err command_take_words(struct command_call *call, const char ***words,
+                                   struct note *note)
 {
     const struct command *program = call->path[0], *group;
-    size_t count = call->rest_count, at = command_skip_options(program, count, words), next, after;
+    const struct command_word *found = NULL;
     struct command_call old = *call;
+    const char *first, *second;
+    size_t at[3], noun;
 
-    if (!program->synonyms || at == count || command_find_child(program, words[at])) return;
-    next = at + 1 + command_skip_options(program, count - at - 1, words + at + 1);
-    if (next >= count) return;
-    after = next + 1 + command_skip_options(program, count - next - 1, words + next + 1);
-    group = group_of_noun(call, words[next]);
-    if (group && (after < count || !command_enter_named(&old, words[at]))) {
-        words[next] = words[at];
-        words[at] = group->name;
-        return;
+    command_find_words(call, *words, at);
+    if (!program->words || at[0] == call->rest_count) return ERR_OK;
+    first = (*words)[at[0]];
+    second = at[1] < call->rest_count ? (*words)[at[1]] : NULL;
+    if (second) found = phrase_find(program, "=!", str_from(first), second);
+    if (found) *words = command_drop_word(call, *words, at[1]);
+    if (!found && !command_find_child(program, first))
+        found = phrase_find(program, "=", str_from(first), NULL);
+    if (found) {
+        *words = command_drop_word(call, *words, at[0]);
+        return command_enter_meaning(call, found, note);
     }
-    group = group_of_noun(call, words[at]);
-    if (group) words[at] = group->name;
+    if (command_find_child(program, first) || !second) return ERR_OK;
+    noun = 1;
+    group = group_of_noun(call, second);
+    if (!group ||
+        (at[2] == call->rest_count && !strchr(second, '/') && command_enter_named(&old, first))) {
+        noun = 0;
+        group = group_of_noun(call, first);
+    }
+    if (!group) return ERR_OK;
+    *words = command_drop_word(call, *words, at[noun]);
+    command_enter(call, group);
+    return ERR_OK;
 }
 
 /* Enters a child for each word that names a child, and stops at the first other word. */
-static enum err command_walk(struct command_call *call, const char **words, struct note *note)
+static enum err command_walk(struct command_call *call, const char ***words, struct note *note)
 {
-    command_order_words(call, words);
-    while (command_of(call)->children) {
-        size_t at = command_skip_options(call->path[0], call->rest_count, words);
-        const char *word = at < call->rest_count ? words[at] : "-";
+    enum err err = command_take_words(call, words, note);
+
+    while (!err && call->wish != COMMAND_HELP && command_of(call)->children) {
+        size_t at = command_skip_options(call->path[0], call->rest_count, *words);
+        const char *word = at < call->rest_count ? (*words)[at] : "-";
 
         if (word[0] == '-') break;
         if (!command_enter_named(call, word))
-            return unknown_command(call, word, at + 1 < call->rest_count ? words[at + 1] : NULL,
+            return unknown_command(call, word, at + 1 < call->rest_count ? (*words)[at + 1] : NULL,
                                    note);
-        memmove(words + 1, words, at * sizeof *words);
-        words[0] = word;
-        call->rest = ++words;
-        call->rest_count--;
+        *words = phrase_drop(call, *words, at);
     }
-    return ERR_OK;
+    return err;
 }
 
 static bool command_has_help(const struct command_call *call)
@@ -272,12 +332,14 @@ enum err command_resolve(const struct command *program, size_t count, const char
         call.rest = ++words;
         call.rest_count--;
     }
-    err = command_walk(&call, words, note);
+    err = command_walk(&call, &words, note);
     if (err) return err;
-    if (help_word || command_has_help(&call))
+    if (help_word || call.wish == COMMAND_HELP || command_has_help(&call))
         call.wish = COMMAND_HELP;
     else if (command_of(&call)->children)
         err = group_without_command(&call, note);
+    else
+        err = phrase_heed_options(&call, words, note);
     if (!err) *ret_call = call;
     return err;
 }

@@ -16,8 +16,14 @@ enum { COMMAND_DEPTH_MAX = 4 };                  /* words such as muster config 
 struct command_call;
 typedef int command_fn(void *context, const struct command_call *call);
 
-struct command_synonym {
-    const char *word, *name; /* "get" means "list", unless a command is called "get" */
+/* A row of a program's table of words that people know from other tools; ends with a NULL. */
+struct command_word {
+    const char *words; /* "ls", "delete worker" in any order, or an option: "-A" */
+    /* '~': `means` is another name of a noun or verb, unless a command has the name `words`.
+     * '=': `means` is the command, "" the program's help; for an option "", because it is ignored.
+     * '!': there is no such command or option, and `means` says what to type instead. */
+    char kind;
+    const char *means;
 };
 struct command_example {
     const char *line, *what;
@@ -36,26 +42,18 @@ struct command {
     uint32_t exits;                         /* BIT(code) for each exit code besides COMMAND_EXITS */
     const struct command *const *children;  /* ends with NULL; NULL if `run` is set */
     command_fn *run;                        /* NULL if and only if the command has children */
-    const void *data;                       /* for `run` */
-    const struct command_synonym *synonyms; /* of a program: other nouns and verbs; or NULL */
-    bool says_name_only; /* errors begin with the program's name, without the command */
-    bool verbs;          /* a group whose children are named by their verbs */
-    bool hidden;         /* not listed or completed, but runs and has --help */
+    const void *data;                       /* data for `run`; not used by this module */
+    const struct command_word *words;       /* of a program: words of other tools; or NULL */
+    /* The option that the first argument sets; "key=value": two options. NULL: none. */
+    const char *argument_sets;
+    bool says_name_only; /* errors of the program begin with its name, without the command */
+    bool verbs;          /* the command is a group whose children are named by their verbs */
+    bool hidden;         /* the command is not listed or completed, but runs and has --help */
 };
 
-#define COMMAND_EXAMPLES(...)                                                                      \
-    (const struct command_example[])                                                               \
-    {                                                                                              \
-        __VA_ARGS__,                                                                               \
-        {                                                                                          \
-            NULL, NULL                                                                             \
-        }                                                                                          \
-    }
-#define COMMAND_CHILDREN(...)                                                                      \
-    (const struct command *const[])                                                                \
-    {                                                                                              \
-        __VA_ARGS__, NULL                                                                          \
-    }
+/* Values of the fields examples, children and exits of a command. */
+#define COMMAND_EXAMPLES(...) ((const struct command_example[]){__VA_ARGS__, {NULL, NULL}})
+#define COMMAND_CHILDREN(...) ((const struct command *const[]){__VA_ARGS__, NULL})
 /* The first fields of a command that runs: its texts, its options and its arguments. */
 #define COMMAND_ROW(help, table) help, .options = &table##_table
 #define COMMAND_ROW_WITH(help, table, usage, min, max)                                             \
@@ -85,6 +83,7 @@ struct command_call {
     size_t depth;
     const char *const *rest; /* options and arguments */
     size_t rest_count;
+    bool flat; /* the command was found by its flat name, such as "list-shards" */
 };
 
 /* Finds the command that `words` (without the program's name) name, and moves the command's words

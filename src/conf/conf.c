@@ -166,6 +166,7 @@ static enum err conf_take_text(struct conf *conf, size_t index, struct str text,
     if (!err && source == CONF_FLAG && option->kind == OPTION_LIST)
         err = conf_join_lists(conf, index, &value, &note);
     if (err == ERR_NOMEM) return err;
+    conf->entries[index].wrong |= err != ERR_OK;
     if (err) return conf_problem(conf, "%s%.*s: %s", where, STR_ARG(name), note.text);
     conf_set(conf, index, &value, (struct conf_place){.source = source});
     return ERR_OK;
@@ -257,6 +258,28 @@ enum err conf_add_flags(struct conf *conf, size_t count, const char *const *word
         first = conf_first_of(first, err);
     }
     return first;
+}
+
+enum err conf_take_argument_as(struct conf *conf, const char *names)
+{
+    struct str text = str_from(conf_argument(conf, 0)), all = str_from(names), name, part;
+    bool pair = str_has(all, '='), whole = !pair || str_has(text, '=');
+    enum err err = ERR_OK;
+
+    if (conf->argument_count == 0) return ERR_OK;
+    if (!whole) err = conf_problem(conf, "'%.*s': needs %s", STR_ARG(text), names);
+    while (err != ERR_NOMEM && str_split(&all, '=', &name)) {
+        char flag[OPTION_NAME_CAP];
+        snprintf(flag, sizeof flag, "--%.*s", STR_ARG(name));
+        size_t i = conf_find_flag(conf->table, str_from(flag));
+        if (conf->entries[i].place.source == CONF_FLAG)
+            return conf_problem(conf, "%s and an argument: give one of them", flag);
+        conf->entries[i].wrong |= !whole;
+        part = text;
+        if (whole && all.at) (void)str_split(&text, '=', &part);
+        if (whole) err = conf_take_text(conf, i, part, CONF_FLAG, "", str_from(flag));
+    }
+    return err;
 }
 
 /* -- environment -- */
@@ -363,7 +386,7 @@ enum err conf_finish(struct conf *conf)
         const struct option *option = &conf->table->options[i];
         struct option_value value;
         enum err err;
-        if (conf->entries[i].place.source != CONF_UNSET) continue;
+        if (conf->entries[i].place.source != CONF_UNSET || conf->entries[i].wrong) continue;
         if (!option->fallback) {
             err = option->flags & OPTION_REQUIRED ? conf_required_missing(conf, option) : ERR_OK;
         } else {

@@ -33,6 +33,9 @@ enum err conf_add_flags(struct conf *conf, size_t count, const char *const *word
  * tables in `others` (NULL, or ends with NULL) are ignored. */
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
                               const struct option_table *const *others);
+/* Lets the first argument set the option `names`; "key=value": the two options around its '='.
+ * Call after conf_add_flags. */
+enum err conf_take_argument_as(struct conf *conf, const char *names);
 enum err conf_add_file(struct conf *conf, const char *file_name, struct str content);
 /* Adds a problem as one line, for example that a file cannot be read. Unprintable characters are
  * escaped. Returns ERR_INVALID, or ERR_NOMEM if the line could not be added. */

@@ -252,6 +252,8 @@ enum err option_parse(const struct option *option, struct str text, struct arena
         err = option_with_host(option, arena, &text);
         if (!err && (!(option->flags & OPTION_OFF) || !str_equal(text, STR("0"))))
             err = option_check_address(text, note);
+        if (!err && option->flags & OPTION_DIAL && str_ends(text, STR(":0")))
+            err = note_fail(note, ERR_INVALID, "port 0 cannot be dialed");
         break;
     case OPTION_ENUM: err = option_parse_choice(option, text, &value.number, note); break;
     case OPTION_LIST: return option_parse_list(option, text, arena, ret_value, note);

@@ -47,6 +47,7 @@ enum option_flags {
     /* A section means something by its presence (conf_has_section), so a section that was not given
      * is not printed. */
     OPTION_GATED = BIT(8),
+    OPTION_DIAL = BIT(9), /* ADDRESS: port 0 is refused, because nobody can dial it */
 };
 
 /* The kind of file that an option's path names. A role checks the file before it makes a directory

@@ -36,6 +36,32 @@ bool ctl_has_option(const struct ctl *ctl, const char *name)
     return option_find(command_of(ctl->call)->options, name) != NULL;
 }
 
+enum err ctl_confirm(struct ctl *ctl, const char *what)
+{
+    if (!ctl->confirm || ctl->confirm(what)) return ERR_OK;
+    return ctl_fail(ctl, ERR_INVALID, "not confirmed: nothing was changed");
+}
+
+enum err ctl_read_input(struct ctl *ctl, struct str *ret_text)
+{
+    struct buf content;
+    char *room;
+    size_t got = 1;
+    enum err err = ERR_OK;
+
+    buf_init(&content, CTL_INPUT_MAX);
+    while (!err && got > 0 && (err = buf_reserve(&content, 4096, &room)) == ERR_OK) {
+        got = fread(room, 1, 4096, stdin);
+        buf_commit(&content, got);
+    }
+    if (!err && ferror(stdin)) err = ERR_IO;
+    if (err == ERR_FULL) err = ERR_TOO_LARGE;
+    *ret_text = str_of(err ? NULL : arena_dup(&ctl->memory, buf_peek(&content)), content.len);
+    if (!err && !ret_text->at) err = ERR_NOMEM;
+    buf_deinit(&content);
+    return err ? ctl_fail(ctl, err, "value from standard input: %s", err_text(err)) : ERR_OK;
+}
+
 /* -- calling -- */
 
 void *ctl_ask(struct ctl *ctl, const struct remote_method *method, const ProtobufCMessage *request,

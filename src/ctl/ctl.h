@@ -12,7 +12,7 @@
 #include "ctl/table.h"
 #include "text/ndjson.h"
 
-enum { CTL_LINE_MAX = 64 * 1024 };
+enum { CTL_LINE_MAX = 64 * 1024, CTL_INPUT_MAX = 1048576 + 4096 };
 struct ctl_action;
 struct ctl {
     const struct command_call *call;
@@ -39,7 +39,11 @@ typedef enum err ctl_fn(struct ctl *ctl);
 void ctl_init(struct ctl *ctl);
 void ctl_deinit(struct ctl *ctl);
 bool ctl_has_option(const struct ctl *ctl, const char *name);
-/* Sets the note and returns `err`. */
+/* Asks a person who is there and did not say --yes. ERR_INVALID, with a note: the person says no. */
+enum err ctl_confirm(struct ctl *ctl, const char *what);
+/* Reads standard input to its end. ERR_TOO_LARGE, ERR_NOMEM, ERR_IO; with a note. */
+enum err ctl_read_input(struct ctl *ctl, struct str *ret_text);
+/* Sets the note; is `err`. */
 #define ctl_fail(ctl, err, ...) note_fail(&(ctl)->note, (err), __VA_ARGS__)
 
 /* -- calling -- */
@@ -108,9 +112,9 @@ struct ctl_rpc {
      *   {"result":"done","request_id":...,"request":{...},"response":{...}} */
     const char *done, *done_if, *done_else;
 
-    const char *asks; /* the question before the command acts; NULL: does not ask */
-    bool answer_only; /* JSON output has only the answer, as for a list */
-    /* An error means that the answer reports a failure; sets the note. */
+    const char *asks; /* asks: what happens, like `done`, for the confirmation; or NULL */
+    bool answer_only; /* answer_only: JSON output has only the answer, as for a list */
+    /* Returns whether the answer reports success; if not, sets the note. */
     enum err (*check)(struct ctl *ctl, const ProtobufCMessage *answer);
 
     /* Anything else. */
@@ -120,14 +124,7 @@ struct ctl_rpc {
 #define CTL_METHOD(path, base, kind, look)                                                         \
     .method = {(path), &base##_response__descriptor, (kind), (look)},                              \
     .request = &base##_request__descriptor
-#define CTL_FILL(...)                                                                              \
-    .fill = (const struct ctl_fill[])                                                              \
-    {                                                                                              \
-        __VA_ARGS__,                                                                               \
-        {                                                                                          \
-            NULL, NULL                                                                             \
-        }                                                                                          \
-    }
+#define CTL_FILL(...) .fill = ((const struct ctl_fill[]){__VA_ARGS__, {NULL, NULL}})
 
 #define CTL_READ(path, base)        CTL_METHOD(path, base, REMOTE_READ, NULL)
 #define CTL_WRITE(path, base, look) CTL_METHOD(path, base, REMOTE_WRITE, look)
@@ -137,14 +134,7 @@ struct ctl_rpc {
     {                                                                                              \
         .title = (name), .field = __VA_ARGS__                                                      \
     }
-#define CTL_COLUMNS(...)                                                                           \
-    .columns = (const struct ctl_column[])                                                         \
-    {                                                                                              \
-        __VA_ARGS__,                                                                               \
-        {                                                                                          \
-            .title = NULL                                                                          \
-        }                                                                                          \
-    }
+#define CTL_COLUMNS(...) .columns = ((const struct ctl_column[]){__VA_ARGS__, {.title = NULL}})
 
 enum err ctl_rpc_run(struct ctl *ctl, const struct ctl_rpc *rpc);
 /* For larger commands: fill the request from options (ERR_INVALID, ERR_NOMEM), fetch all pages as
@@ -155,7 +145,7 @@ enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMess
 void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMessage *answer);
 
 /* The action of a command: `act` if it is set, otherwise `rpc`. --watch repeats the action every
- * second and prints changed output, --count times or until Ctrl-C. */
+ * second, --count times or until the user interrupts it, and prints changed output. */
 struct ctl_action {
     ctl_fn *act;
     struct ctl_rpc rpc;

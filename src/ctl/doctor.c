@@ -41,8 +41,11 @@ void doctor_says(struct doctor *d, enum finding finding, const char *advice, con
         ndjson_c_string(d->json, STR("advice"), advice);
         ndjson_close_object(d->json);
     } else {
+        bool color = finding != FINDING_OK && d->ctl->table_flags & TABLE_BOLD;
+        if (color) ctl_append(d->ctl, finding == FINDING_WARN ? STR("\033[33m") : STR("\033[31m"));
         ctl_line(d->ctl, "%-4s  %s%s%s", words[finding], what, advice ? "  -- " : "",
                  advice ? advice : "");
+        if (color) ctl_append(d->ctl, STR("\033[0m"));
     }
 }
 
@@ -365,7 +368,7 @@ void doctor_end(struct doctor *d)
 {
     struct ctl *ctl = d->ctl;
 
-    ctl->exit_code = d->found[FINDING_FAIL] ? 2 : d->found[FINDING_WARN] ? 1 : 0;
+    ctl->exit_code = d->found[FINDING_FAIL] + d->found[FINDING_WARN] > 0;
     if (!ctl->json) {
         ctl_line(ctl, "%zu ok, %zu warn, %zu fail", d->found[FINDING_OK], d->found[FINDING_WARN],
                  d->found[FINDING_FAIL]);

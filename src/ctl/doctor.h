@@ -31,7 +31,7 @@ struct doctor {
     size_t clocks, clocks_ahead, clocks_behind;
 };
 
-ctl_fn doctor_act; /* the exit code is that of the worst finding */
+ctl_fn doctor_act; /* doctor_act judges the fleet; the exit code is 1 if a finding is not ok */
 
 /* Parts of doctor_act for an answered survey, called in this order. */
 void doctor_begin(struct doctor *doctor, struct ctl *ctl);

@@ -14,7 +14,9 @@
 #include "wire/grpc.h"
 
 enum {
-    REACH_MS = 1900,
+    REACH_MS = 1900,         /* REACH_MS: default time for dialing all addresses */
+    SLOW_MS = REACH_MS + 50, /* SLOW_MS: when a person reads why an answer takes longer */
+    SLOW_TIMEOUT_MS = 2 * SLOW_MS,
     DIAL_MS_MIN = 250,
     DIAL_MS_MAX = 30000,
     ATTEMPTS_MAX = 6, /* tries in a row, then a new search for the leader */
@@ -44,7 +46,8 @@ struct remote {
     struct real_io *real;
     struct tls_context *tls;
     struct rpc_channel *channel;
-    struct timer timer;
+    struct timer timer, slow;
+    const struct answer *asking; /* the call that `slow` explains to the user */
     char request_id[REMOTE_REQUEST_ID_CAP];
     char where[WHERE_CAP];
     struct {
@@ -68,7 +71,7 @@ struct answer {
     uint64_t messages;
     enum err refused; /* error of `each`, or of an unreadable message */
     /* the end */
-    bool over, answered;
+    bool over, answered, refused_once; /* refused_once: a replica said that it does not lead */
     enum err err;
     enum grpc_status status;
     char peer[RPC_ADDRESS_CAP];
@@ -137,6 +140,17 @@ static void remote_on_timer(struct timer *timer)
     CONTAINER_OF(timer, struct remote, timer)->woken = true;
 }
 
+/* Shows a person who has waited for 2 s why the command goes on waiting. */
+static void remote_on_slow(struct timer *timer)
+{
+    const struct remote *remote = CONTAINER_OF(timer, struct remote, slow);
+    const struct answer *a = remote->asking;
+
+    if (a->each && !a->refused_once) return; /* a quiet stream is no fault */
+    fprintf(stderr, "%s at %s; waiting up to %" PRIu64 " ms (--timeout)\n",
+            a->refused_once ? "no leader yet" : "no answer yet", remote->where, remote->timeout_ms);
+}
+
 static enum err remote_settle_request_id(struct remote *remote, const char *given,
                                          struct note *note)
 {
@@ -167,7 +181,8 @@ static void remote_on_dial_failed(void *owner, const char *address, const struct
     if (i == TRIED_MAX) return;
     remote->tried_count = max_size(remote->tried_count, i + 1);
     snprintf(remote->tried[i].address, sizeof remote->tried[i].address, "%s", address);
-    snprintf(remote->tried[i].why, sizeof remote->tried[i].why, "%.*s", TRIED_CAP - 1, text);
+    snprintf(remote->tried[i].why, sizeof remote->tried[i].why, "%.*s", TRIED_CAP - 1,
+             *text ? text : "it closed the connection; is this the gRPC port, not that of Raft?");
 }
 
 static enum err remote_open_channel(struct remote *remote, const struct str *addresses,
@@ -175,7 +190,12 @@ static enum err remote_open_channel(struct remote *remote, const struct str *add
 {
     const char *list[OPTION_LIST_MAX + 1] = {NULL};
 
-    for (size_t i = 0; i < count; i++) list[i] = addresses[i].at;
+    for (size_t i = 0; i < count; i++) {
+        list[i] = addresses[i].at; /* each address ends with a NUL */
+        if (str_ends(addresses[i], STR(":0")))
+            return note_fail(note, ERR_INVALID, "%s: %s: port 0 cannot be dialed",
+                             remote->callee->option, list[i]);
+    }
     const struct rpc_channel_options options = {
         .io = real_io_io(remote->real),
         .addresses = list,
@@ -213,6 +233,7 @@ static enum err remote_open_with(const struct conf *conf, enum remote_callee cal
     if (!err) err = remote_tls_open(conf, &remote->tls, note);
     if (!err) err = real_io_open(&remote->real);
     if (!err) err = timer_init(&remote->timer, real_io_io(remote->real)->loop, remote_on_timer);
+    if (!err) err = timer_init(&remote->slow, real_io_io(remote->real)->loop, remote_on_slow);
     if (!err)
         err = remote_open_channel(remote, addresses, count,
                                   remote_dial_ms(conf, among ? among : max_size(count, 1)),
@@ -254,6 +275,7 @@ void remote_close(struct remote *remote)
         while (!remote->closed) real_io_turn(remote->real, true);
     }
     timer_deinit(&remote->timer);
+    timer_deinit(&remote->slow);
     real_io_close(remote->real);
     tls_context_unref(remote->tls);
     free(remote);
@@ -495,20 +517,22 @@ static void remote_ask(struct answer *a, struct str request)
     struct remote *remote = a->remote;
     mono_time deadline = mono_after(clock_mono(clock_real()), remote->timeout_ms);
     struct answer refused = {0};
-    bool was_refused = false;
 
+    remote->asking = a;
+    if (remote->timeout_ms >= SLOW_TIMEOUT_MS) timer_start_in(&remote->slow, SLOW_MS);
     for (;;) {
         uint64_t left = mono_elapsed_ms(clock_mono(clock_real()), deadline);
         if (left == 0) break;
         remote_ask_once(a, request, left);
         if (a->err != ERR_NOT_LEADER || a->messages > 0) break;
         refused = *a;
-        was_refused = true;
+        a->refused_once = true;
         if (mono_elapsed_ms(clock_mono(clock_real()), deadline) <= LEADER_WAIT_MS) break;
         remote_wait_for(remote, LEADER_WAIT_MS);
     }
     /* the earlier refusal says more than the time-out */
-    if (was_refused && a->err == ERR_TIMEOUT) *a = refused;
+    if (a->refused_once && a->err == ERR_TIMEOUT) *a = refused;
+    timer_stop(&remote->slow);
 }
 
 static enum err remote_run(struct answer *a, const ProtobufCMessage *request, struct note *note)

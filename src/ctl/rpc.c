@@ -378,6 +378,8 @@ static enum err rpc_append_value(struct rpc_value value, struct buf *into)
     const char *text = rpc_text(value);
 
     if (text) return buf_append_c(into, text);
+    if (value.field->type == PROTOBUF_C_TYPE_BYTES)
+        return buf_append(into, ctl_view(*(ProtobufCBinaryData *)(void *)value.at));
     if (value.field->type == PROTOBUF_C_TYPE_FIXED64)
         return buf_appendf(into, "%016" PRIx64, (uint64_t)rpc_number(value));
     return buf_appendf(into, "%" PRIu64, (uint64_t)rpc_number(value));
@@ -420,6 +422,21 @@ static enum err rpc_render(const char *line, const ProtobufCMessage *request,
     return err;
 }
 
+static enum err rpc_confirm(struct ctl *ctl, const struct ctl_rpc *rpc,
+                            const ProtobufCMessage *request)
+{
+    struct buf text;
+    enum err err;
+
+    if (!rpc->asks || !ctl->confirm) return ERR_OK;
+    buf_init(&text, CTL_LINE_MAX);
+    err = rpc_render(rpc->asks, request, request, &text);
+    if (!err) err = buf_append_byte(&text, '\0');
+    if (!err) err = ctl_confirm(ctl, buf_peek(&text).at);
+    buf_deinit(&text);
+    return err;
+}
+
 static void rpc_done_json(struct ctl *ctl, const struct ctl_rpc *rpc,
                           const ProtobufCMessage *request, const ProtobufCMessage *answer)
 {
@@ -458,21 +475,29 @@ static enum err rpc_done(struct ctl *ctl, const struct ctl_rpc *rpc,
     return err;
 }
 
-/* Keeps only the row that the argument NAME selects. */
+static bool rpc_row_has(const ProtobufCMessage *row, const char *name)
+{
+    for (unsigned i = 0; i < row->descriptor->n_fields; i++) {
+        const char *text = rpc_text(rpc_value_in(row, row->descriptor->fields[i].name));
+        if (text && strcmp(text, name) == 0) return true;
+    }
+    return false;
+}
+
+/* Keeps the rows that have the argument NAME of a list in one of their fields. */
 static enum err rpc_keep_named(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMessage *answer)
 {
-    const char *name = conf_argument(ctl->conf, 0), *text;
+    const char *name = conf_argument(ctl->conf, 0);
     struct rpc_value all = rpc_rows(answer);
     ProtobufCMessage **rows = *(ProtobufCMessage ***)(void *)all.at;
+    size_t kept = 0;
 
-    for (size_t i = 0; i < all.count; i++) {
-        text = rpc_text(rpc_value_in(rows[i], rpc->columns[0].field));
-        if (!text || strcmp(text, name) != 0) continue;
-        rows[0] = rows[i];
-        rpc_set_count(answer, all, 1);
-        return ERR_OK;
-    }
-    return ctl_fail(ctl, ERR_NOT_FOUND, "%s '%s' is not in the list", rpc->columns[0].title, name);
+    for (size_t i = 0; i < all.count; i++)
+        if (rpc_row_has(rows[i], name)) rows[kept++] = rows[i];
+    rpc_set_count(answer, all, kept);
+    return kept ? ERR_OK
+                : ctl_fail(ctl, ERR_NOT_FOUND, "%s '%s' is not in the list", rpc->columns[0].title,
+                           name);
 }
 
 enum err ctl_rpc_run(struct ctl *ctl, const struct ctl_rpc *rpc)
@@ -483,11 +508,10 @@ enum err ctl_rpc_run(struct ctl *ctl, const struct ctl_rpc *rpc)
     if (request) protobuf_c_message_init(rpc->request, request);
     if (!err) err = ctl_rpc_fill(ctl, request, rpc->fill);
     if (!err && rpc->prepare) err = rpc->prepare(ctl, request);
-    if (!err && rpc->asks && ctl->confirm && !ctl->confirm(rpc->asks))
-        err = ctl_fail(ctl, ERR_INVALID, "not confirmed: nothing was changed");
+    if (!err) err = rpc_confirm(ctl, rpc, request);
     if (!err) err = ctl_rpc_fetch(ctl, rpc, request, &answer);
     if (!err && rpc->columns && (!rpc->fill || rpc->fill[0].option) &&
-        conf_argument_count(ctl->conf) > 0)
+        !command_of(ctl->call)->argument_sets && conf_argument_count(ctl->conf) > 0)
         err = rpc_keep_named(ctl, rpc, answer);
     if (err) return err;
     if (rpc->show) return rpc->show(ctl, request, answer);

@@ -3,16 +3,21 @@
  * caller's thread, and one thread for each shard during a round. */
 #include "ctl/survey.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "ctl/explain.h"
+#include "io/fs.h"
+#include "io/real.h"
 
 #define CLAIMS_END "muster0" /* the byte after '/' is '0' */
 
-enum { CLAIMS_MAX = 200 };
+enum { CLAIMS_MAX = 200, CACHE_MAX = 1 << 20 };
 static const size_t survey_memory_max = (size_t)1 << 30;
 
 static const struct remote_method methods[SURVEY_PARTS] = {
@@ -193,14 +198,69 @@ static bool survey_is_address(const char *text)
                      (colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1)));
 }
 
-/* NULL: every shard. */
+/* -- the shards that the coordinators listed last, for the time when none of them answers -- */
+
+/* The user's cache has a file for each value of --coordinator. False: there is no such directory. */
+static bool survey_cache_path(const struct ctl_survey *survey, char path[FS_PATH_CAP])
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    struct option_value list = conf_list(survey->conf, "coordinator");
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < list.item_count; i++) hash = str_hash(list.items[i], hash);
+    return (cache || home) &&
+           snprintf(path, FS_PATH_CAP, "%s%s/muster/shards-%016" PRIx64, cache ? cache : home,
+                    cache ? "" : "/.cache", hash) < FS_PATH_CAP;
+}
+
+/* A failure is no error, because the coordinators have answered. */
+static void survey_cache_write(struct ctl_survey *survey)
+{
+    char path[FS_PATH_CAP];
+    struct buf now, before;
+
+    if (!survey_cache_path(survey, path)) return;
+    for (size_t i = 0; i < survey->listed->n_shards; i++)
+        survey->listed->shards[i]->last_heartbeat_unix_ns = 0; /* it changes all the time */
+    buf_init(&now, CACHE_MAX);
+    buf_init(&before, CACHE_MAX + 1);
+    (void)fs_read_whole(fs_real(), path, CACHE_MAX, &before);
+    if (!message_write(&survey->listed->base, &now, NULL) &&
+        !str_equal(buf_peek(&now), buf_peek(&before)) &&
+        !fs_make_parent(fs_real(), path, 0700, NULL))
+        (void)fs_publish(fs_real(), path, buf_peek(&now), 0600, entropy_u64(entropy_real()));
+    buf_deinit(&now);
+    buf_deinit(&before);
+}
+
+static bool survey_cache_read(struct ctl_survey *survey)
+{
+    ProtobufCMessage *list = NULL;
+    char path[FS_PATH_CAP];
+    struct buf bytes;
+
+    buf_init(&bytes, CACHE_MAX + 1);
+    if (survey_cache_path(survey, path) && !fs_read_whole(fs_real(), path, CACHE_MAX, &bytes) &&
+        message_read(methods[SURVEY_SHARDS].answer, buf_peek(&bytes), NULL, &survey->memory, &list,
+                     NULL))
+        list = NULL;
+    buf_deinit(&bytes);
+    survey->said[SURVEY_SHARDS] = list;
+    return list != NULL;
+}
+
+/* Fills in the shard named `wanted`; NULL: every shard. */
 static enum err survey_look_up(struct ctl_survey *survey, const char *wanted, struct note *note)
 {
     enum err err = survey_ask_part(survey, SURVEY_SHARDS);
     struct nearest_names near = {.wanted = wanted};
     char hint[EXPLAIN_HINT_CAP];
 
-    if (err) {
+    if (!err) {
+        survey_cache_write(survey);
+    } else if (survey_cache_read(survey)) {
+        fprintf(stderr, "no coordinator answers; shards are asked where they were last\n");
+    } else {
         *note = survey->why[SURVEY_SHARDS];
         note_prefix(note,
                     wanted ? "only coordinators know the address of --shard %s; give the address"

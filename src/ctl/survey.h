@@ -63,9 +63,10 @@ enum err ctl_survey_open(struct ctl_survey *survey, const struct conf *conf, str
 void ctl_survey_close(struct ctl_survey *survey);
 /* Asks the coordinators and all shards once. Frees the answers of the previous round. */
 void ctl_survey_ask(struct ctl_survey *survey);
-/* Asks the shard in the option "shard" (an address or a name), or all shards that the coordinators
- * list. Errors have a note: ERR_NOT_FOUND (no such shard), the coordinators' error, or, without any
- * answer, that of the first shard. */
+/* Asks only shards: the one in the option "shard" (an address, or a name that the coordinators
+ * know), or all that the coordinators list. Without coordinators, the last list is used, which is
+ * kept in the user's cache. ERR_NOT_FOUND: no shard has that name. Returns the
+ * error of the coordinators, or of the first shard if no shard answered, with a note. */
 enum err ctl_survey_ask_shards(struct ctl_survey *survey, struct note *note);
 /* True if this shard can answer more questions. BigFleet's shards have no status. */
 bool ctl_survey_answers(const struct survey_shard *shard);

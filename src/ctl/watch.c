@@ -56,7 +56,6 @@ static enum err watch_print(struct watching *w)
     if (!err && between.len > 0 && ctl->print(between)) err = ERR_CANCELLED;
     if (!err) err = ctl_flush(ctl);
     w->printed = true;
-    w->over = w->left && --w->left == 0;
     return err;
 }
 
@@ -82,6 +81,7 @@ static enum err watch_round(struct watching *w)
     }
     if (!err && !same) err = watch_print(w);
     if (!err) buf_clear(&ctl->out);
+    w->over = w->left && --w->left == 0;
     arena_reset(&ctl->memory);
     return err;
 }

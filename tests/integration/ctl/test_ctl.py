@@ -191,6 +191,13 @@ def asks():
         node = cluster.leader()
         for name in ("a", "b", "c"):
             good(node, "shard", "add", "--shard", name, "--address", "h:1")
+        for words, what in ((("worker", "drain", "w"), "Worker w gives back"), (("worker", "evict", "w"), "Worker w counts as failed"),
+                            (("worker", "release-hold"), "All silent workers"), (("domain", "unassign", "z=1"), "Nobody will own z=1"),
+                            (("store", "del", "k"), "Deletes k"), (("store", "compact", "7"), "before revision 7"),
+                            (("replica", "bootstrap"), "a second cluster"), (("replica", "remove", "n"), "Replica n leaves")):
+            code, text = at_a_terminal(node, "n", *words)
+            check(code == 2 and what in text and "not confirmed: nothing was changed" in text, (words, code, text))
+            check("Continue?" not in at_a_terminal(node, "n", *words, "--yes")[1], words)
         code, text = at_a_terminal(node, "n", "shard", "remove", "--shard", "a")
         check(code == 2 and "Continue? [y/N]" in text and "not confirmed: nothing was changed" in text, (code, text))
         same("all are there", good(node, "shard", "list", "-o", "name"), "a\nb\nc\n")

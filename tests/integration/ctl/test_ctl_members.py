@@ -95,6 +95,7 @@ def case_167_status_json_is_what_the_page_says_and_the_exit_codes():
         same("not well: the numbers, and 1", (done.returncode, done.stdout), (1, want))
         assert "degraded" in done.stderr and "held back" in done.stderr, done.stderr
     same("nobody answers: 2", ctl(dead_address(), "status").returncode, 2)
+    same("by its other name, as every command", ctl(dead_address(), "worker", "status").returncode, 6)
     with canned(ClusterStatus=says(grpc.StatusCode.UNAVAILABLE, "no quorum")) as server:
         same("no leader: 2", ctl(server, "status", "--timeout", "300ms").returncode, 2)
 

@@ -8,6 +8,7 @@ How long a server was waited for is read from the error, which names it: a test 
 """
 import concurrent.futures
 import contextlib
+import functools
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from dead import dead_address
@@ -42,9 +44,9 @@ STATUS, MACHINE = "/muster.v1.ShardView/Status", "/muster.v1.ShardView/Machine"
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 
-def run(*words, cwd=None):
-    return subprocess.run([MUSTERCTL, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
-                          env=ENVIRONMENT, cwd=cwd, check=False)
+def run(*words, cwd=None, text=None, **environment):
+    return subprocess.run([MUSTERCTL, *words], **({"stdin": subprocess.DEVNULL} if text is None else {"input": text}),
+                          capture_output=True, text=True, timeout=PATIENCE, env={**ENVIRONMENT, **environment}, cwd=cwd, check=False)
 
 
 def canned(answers):
@@ -100,7 +102,7 @@ def waited_ms(text):
 def gives_up(address, words, cwd):
     done = run(*words, cwd=cwd)
     text = done.stdout + done.stderr
-    assert done.returncode in (2, 6) and address in text, f"{words}: {done}"
+    assert done.returncode == (1 if words[0] == "doctor" else 6) and address in text, f"{words}: {done}"
     assert 0 < sum(waited_ms(done.stderr or done.stdout.splitlines()[0])) <= GIVE_UP_MS, f"{words}: {text}"
 
 
@@ -200,6 +202,25 @@ def a_shard_is_asked_while_every_coordinator_is_down():
 
 
 @test
+def a_shard_is_found_where_it_was_while_every_coordinator_is_down():
+    with shard("prod") as one, tempfile.TemporaryDirectory() as cache:
+        with canned({SHARDS: {"shards": [{"shard_id": "shard-a", "address": one.address, "last_heartbeat_unix_ns": 7}]}}) as server:
+            known = ("--coordinator", server.address)
+            same("they answer", run("need", "list", *known, XDG_CACHE_HOME=cache).returncode, 0)
+            files = [entry.stat().st_ino for entry in os.scandir(f"{cache}/muster")]
+            run("need", "list", "--shard", "shard-a", *known, XDG_CACHE_HOME=cache)
+            same("one file, written once", [entry.stat().st_ino for entry in os.scandir(f"{cache}/muster")], files)
+        for words in (("need", "list"), ("explain", "need", "prod"), ("explain", "machine", "m-1")):
+            for which in (("--shard", "shard-a"), ()):
+                done = run(*words, *which, *known, XDG_CACHE_HOME=cache)
+                same(f"{words} {which}", (done.returncode, done.stderr), (0, "no coordinator answers; shards are asked where they were last\n"))
+        done = run("need", "list", "--shard", "shart-a", *known, XDG_CACHE_HOME=cache)
+        assert done.returncode == 5 and "did you mean shard-a?" in done.stderr, done
+        done = run("need", "list", "--coordinator", dead_address(), XDG_CACHE_HOME=cache)
+        same("others are not known", done.returncode, 6)
+
+
+@test
 def a_shard_is_found_by_its_name():
     with shard("prod") as one, shard("stage") as two:
         rows = [{"shard_id": "shard-a", "address": one.address}, {"shard_id": "shard-b", "address": two.address}]
@@ -238,6 +259,106 @@ def without_a_shard_all_are_asked():
             assert "connection refused" in document["shards"][2]["error"] and len(document["needs"]) == 3, document
 
 
+# -- why it takes long, and what is wrong with an address --
+
+@test
+def after_two_seconds_it_is_said_what_is_waited_for():
+    def follows(_request, context):
+        context.set_trailing_metadata((("grpc-retry-pushback-ms", "1"),))
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not leader")
+    with canned({SHARDS: follows}) as server:
+        done = run("shard", "list", "--coordinator", server.address, "--timeout", "4s")
+        same("exit", (done.returncode, done.stdout), (3, ""))
+        same("first", done.stderr.splitlines()[0], f"no leader yet at {server.address}; waiting up to 4000 ms (--timeout)")
+        done = run("shard", "list", "--coordinator", server.address, "--timeout", "1s")
+        same("not within a short time-out", (done.returncode, len(done.stderr.splitlines())), (3, 1))
+
+
+def hang_up(server):
+    kept = []
+    with contextlib.suppress(OSError):
+        while True:
+            kept.append(server.accept()[0])
+            kept[-1].shutdown(socket.SHUT_WR)
+
+
+@test
+def an_address_that_cannot_be_right_is_refused():
+    for option in ("--coordinator", "--shard"):
+        done = run("need", "list", option, "h:0")
+        assert done.returncode == 2 and f"{option}: h:0: port 0 cannot be dialed" in done.stderr, done
+    for words in (("shard", "add", "s"), ("provider", "set", "p")):
+        for address, why in (("nonsense", "needs an address such as"), ("h:0", "port 0 cannot be dialed")):
+            done = run(*words, "--address", address)
+            same(f"{words} {address}", (done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1))
+            assert why in done.stderr, done
+    with socket.create_server(("127.0.0.1", 0)) as raft:
+        threading.Thread(target=hang_up, args=(raft,), daemon=True).start()
+        done = run("shard", "list", "--coordinator", f"127.0.0.1:{raft.getsockname()[1]}")
+        assert done.returncode == 6 and "is this the gRPC port, not that of Raft?" in done.stderr, done
+
+
+# -- words of kubectl and etcdctl --
+
+def rows_of_words():
+    with open(os.path.join(PROTO_ROOT, "../cmd/help/words.txt"), encoding="utf-8") as table:
+        for line in table.read().split("[musterctl]\n")[1].split("[muster]\n")[0].splitlines(True):
+            row = re.fullmatch(r"([^#~=!]+?) +([~=!]) *(.*)\n", line)
+            if row:
+                yield from ((words.split(), row.group(2), row.group(3)) for words in row.group(1).split(", "))
+
+
+@functools.cache
+def help_of(command):
+    return run("help", *command.split())
+
+
+@test
+def a_word_of_another_tool_runs_a_command_or_names_one():
+    rows = list(rows_of_words())
+    assert len(rows) > 150, rows
+    for words, kind, meaning in rows:
+        option = words[0][0] == "-"
+        if kind == "=" and not option:
+            same(f"{words}", run("help", *words).stdout, help_of(meaning).stdout)
+        elif kind == "=":
+            same(f"{words}", run("version", *words).returncode, 0)
+        elif kind == "!":
+            done = run(*(("version",) if option else ()), *words, "x")
+            same(f"{words}", (done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
+            assert meaning in done.stderr, done
+            named = re.findall(r"musterctl ((?:[a-z]+-?)+(?: [a-z]+(?:-[a-z]+)*)?)", meaning)
+            assert named or option or "musterctl --help" in meaning, f"{words} names no command: {meaning}"
+            for command in named:
+                same(f"{command} of {words}", help_of(command).returncode, 0)
+
+
+@test
+def a_value_comes_from_standard_input():
+    values = []
+
+    def put(request, _context):
+        values.append(request.value)
+        return METHODS["/muster.v1.Coordination/Put"][1](revision=7)
+    with canned({"/muster.v1.Coordination/Put": put}) as server:
+        for words, text in (((), "a\nb\n"), (("-",), ""), (("c",), "not read")):
+            done = run("store", "put", "k", *words, "--coordinator", server.address, text=text)
+            same(f"{words}", (done.returncode, done.stdout), (0, "revision 7\n"))
+        same("values", values, [b"a\nb\n", b"", b"c"])
+        done = run("store", "put", "k", "--coordinator", server.address, text="x" * (1 << 21))
+        assert done.returncode == 1 and "value from standard input" in done.stderr, done
+
+
+@test
+def claims_are_kept_where_the_coordinators_are():
+    address = dead_address()
+    done = run("coord", "get", "k", "--timeout", "1s", MUSTER_COORDINATOR=address)
+    assert done.returncode == 6 and address in done.stderr, done
+    with tempfile.TemporaryDirectory() as home:
+        done = run("coord", "get", "k", "--store", f"file://{home}", MUSTER_COORDINATOR=address)
+        same("--store is stronger", done.returncode, 5)
+
+
 # -- --watch --
 
 LISTS = re.compile(r"(list|leaving|reports|partitions|ls|holders|status)$")
@@ -263,11 +384,11 @@ def shards_of(rounds):
 @test
 def a_watch_prints_what_changed():
     with canned({SHARDS: shards_of([["a"], ["a"], ["a", "b"], ["a", "b"], ["b"]])}) as server:
-        done = run("shard", "list", "--watch", "--count", "3", "-o", "json", "--coordinator", server.address)
+        done = run("shard", "list", "--watch", "--count", "5", "-o", "json", "--coordinator", server.address)
         same("well", (done.returncode, done.stderr), (0, ""))
         same("a line for each change", [[row["shard_id"] for row in json.loads(line)["shards"]] for line in done.stdout.splitlines()],
              [["a"], ["a", "b"], ["b"]])
-        same("asked more often than printed", server.times(SHARDS), 5)
+        same("asked so often, printed less often", server.times(SHARDS), 5)
     with canned({SHARDS: shards_of([["a"], ["a", "b"]])}) as server:
         done = run("shard", "list", "--watch", "--count", "2", "-o", "name", "--coordinator", server.address)
         same("a blank line between", done.stdout, "a\n\na\nb\n")
@@ -279,7 +400,7 @@ def a_watch_prints_what_changed():
 @test
 def a_watch_survives_a_server_that_is_away_and_ends_with_another_error():
     with canned({SHARDS: shards_of([["a"], None, None, ["b"]])}) as server:
-        done = run("shard", "list", "--watch", "--count", "2", "-o", "name", "--coordinator", server.address)
+        done = run("shard", "list", "--watch", "--count", "4", "-o", "name", "--coordinator", server.address)
         same("it goes on", (done.returncode, done.stdout), (0, "a\n\nb\n"))
         same("and says it once", done.stderr.count("busy"), 1)
     done = run("shard", "list", "--watch", "--coordinator", dead_address())

@@ -43,12 +43,24 @@ static const struct command *const program_children[] = {&dev, &cert, NULL};
 static const struct command program = {
     .name = "tool", .summary = "a tool", .about = "It does things.", .children = program_children};
 
-static const struct command_synonym synonyms[] = {
-    {"get", "show"}, {"describe", "explain"}, {"describe", "show"}, {"pki", "cert"}, {NULL, NULL}};
+static const struct command_word other_words[] = {
+    {"get", '~', "show"},
+    {"describe", '~', "explain"},
+    {"describe", '~', "show"},
+    {"pki", '~', "cert"},
+    {"sign node", '=', "cert issue"},
+    {"try", '=', "dev"},
+    {"options", '=', ""},
+    {"-A", '=', ""},
+    {"logs", '!', "write to a file: tool dev"},
+    {"get", '!', "nouns are cert"},
+    {"revoke cert", '!', "wait until it ends: tool cert show"},
+    {"-L", '!', "choose by name: tool cert show"},
+    {NULL, 0, NULL}};
 static const struct command with_synonyms = {.name = "tool",
                                              .summary = "a tool",
                                              .about = "It does things.",
-                                             .synonyms = synonyms,
+                                             .words = other_words,
                                              .children = program_children};
 
 static enum err resolve_in(const struct command *tree, const char *const *words,
@@ -152,6 +164,13 @@ static const struct {
     {"the second name of a synonym", {"describe", "cert"}, "tool cert show", 0},
     {"a synonym in a group", {"cert", "get"}, "tool cert show", 0},
     {"an old name with an argument like a group", {"show-cert", "cert"}, "tool cert show", 1},
+    {"a noun with a name", {"get", "cert/a"}, "tool cert show", 1},
+    {"two words of another tool", {"sign", "node", "a"}, "tool cert issue", 1},
+    {"in the other order, in the plural", {"nodes", "sign"}, "tool cert issue", 0},
+    {"with a name", {"sign", "node/a", "b"}, "tool cert issue", 2},
+    {"one word of another tool", {"try", "--name", "x"}, "tool dev", 2},
+    {"an option that changes nothing", {"-A", "dev", "--name", "x"}, "tool dev", 2},
+    {"not after --", {"dev", "--", "-A"}, "tool dev", 2},
 };
 TEST(a_program_with_synonyms_accepts_other_words_and_orders)
 {
@@ -166,14 +185,58 @@ TEST(a_program_with_synonyms_accepts_other_words_and_orders)
     }
 }
 
+static const struct {
+    const char *why, *words[4], *want;
+} advised[] = {
+    {"a word", {"logs", "x"}, "no command 'logs'; write to a file: tool dev"},
+    {"a word in a group", {"cert", "logs"}, "no command 'cert logs'; write to a file: tool dev"},
+    {"two words",
+     {"revoke", "certs", "a"},
+     "no command 'revoke cert'; wait until it ends: tool cert show"},
+    {"a noun", {"get", "foos"}, "unknown noun 'foos' after 'get'; nouns are cert"},
+    {"an option in its place", {"get", "--name"}, "no command 'get'; nouns are cert"},
+    {"an option", {"dev", "-L", "a=b"}, "no option -L of 'dev'; choose by name: tool cert show"},
+    {"an option with its value",
+     {"dev", "-L=a"},
+     "no option -L of 'dev'; choose by name: tool cert show"},
+};
+TEST(words_of_another_tool_get_advice)
+{
+    for (size_t i = 0; i < ARRAY_LEN(advised); i++) {
+        struct command_call call;
+        struct note note = {""};
+        CHECK_ERR(advised[i].why, resolve_in(&with_synonyms, advised[i].words, &call, &note),
+                  ERR_INVALID);
+        CHECK_TEXT(advised[i].why, note.text, advised[i].want);
+    }
+}
+
+TEST(a_word_may_mean_the_help_and_an_option_its_own_value)
+{
+    struct command_call call;
+    CHECK_OK("resolve",
+             resolve_in(&with_synonyms, (const char *const[]){"options", NULL}, &call, NULL));
+    CHECK_U64("help", call.wish, COMMAND_HELP);
+    CHECK_SIZE("of the program", call.depth, 1);
+    CHECK_OK("resolve",
+             resolve_in(&with_synonyms, (const char *const[]){"dev", "--name", "-L", NULL}, &call,
+                        NULL));
+    CHECK_SIZE("a value is no option", call.rest_count, 2);
+    CHECK_OK("resolve", resolve((const char *const[]){"show-cert", NULL}, &call, NULL));
+    CHECK("by its flat name", call.flat);
+    CHECK_OK("resolve", resolve((const char *const[]){"cert", "show", NULL}, &call, NULL));
+    CHECK("by its verb", !call.flat);
+}
+
 TEST(an_unknown_verb_lists_those_of_its_group)
 {
     struct command_call call;
     struct note note = {""};
-    CHECK_ERR("noun",
-              resolve_in(&with_synonyms, (const char *const[]){"get", "foos", NULL}, &call, &note),
-              ERR_INVALID);
-    CHECK_TEXT("names it", note.text, "unknown noun 'foos' after 'get'; see tool --help");
+    CHECK_ERR(
+        "noun",
+        resolve_in(&with_synonyms, (const char *const[]){"describe", "foos", NULL}, &call, &note),
+        ERR_INVALID);
+    CHECK_TEXT("names it", note.text, "unknown noun 'foos' after 'describe'; see tool --help");
     CHECK_ERR("verb", resolve((const char *const[]){"cert", "frobnicate", NULL}, &call, &note),
               ERR_INVALID);
     CHECK_TEXT("verbs", note.text, "unknown command 'frobnicate': tool cert has issue, show");

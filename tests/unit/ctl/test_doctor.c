@@ -157,7 +157,7 @@ TEST(for_programs_each_finding_is_an_object)
               "{\"result\":\"fail\",\"what\":\"store: its quota is used up, writes are refused\","
               "\"advice\":\"delete keys,");
     CHECK_HAS("the counts", canned.ctl.out.data, "],\"ok\":18,\"warn\":0,\"fail\":1}\n");
-    CHECK_I64("wrong", canned.ctl.exit_code, 2);
+    CHECK_I64("wrong", canned.ctl.exit_code, 1);
     canned_close(&canned);
 }
 
@@ -166,7 +166,7 @@ TEST(nobody_answers)
     healthy(CANNED_WORDS(NULL));
     doctor.survey.said[SURVEY_REPLICAS] = NULL;
     note_set(&doctor.survey.why[SURVEY_REPLICAS], "no coordinator answers");
-    check_finding("fail  quorum: no coordinator answers  -- start the replicas;", 2);
+    check_finding("fail  quorum: no coordinator answers  -- start the replicas;", 1);
 }
 
 TEST(a_silent_voter_warns_and_a_lost_majority_fails)
@@ -176,7 +176,7 @@ TEST(a_silent_voter_warns_and_a_lost_majority_fails)
     check_finding("warn  quorum: 1 of 3 voters do not answer (node-1)", 1);
     healthy(CANNED_WORDS(NULL));
     replica[1].silent_ms = replica[2].silent_ms = -1;
-    check_finding("fail  quorum: 2 of 3 voters do not answer (node-2)", 2);
+    check_finding("fail  quorum: 2 of 3 voters do not answer (node-2)", 1);
 }
 
 TEST(fewer_than_three_voters)
@@ -206,14 +206,14 @@ TEST(a_replica_without_pages_or_with_bad_ones)
     check_finding("warn  node-0: it has no HTTP address;", 1);
     healthy(CANNED_WORDS(NULL));
     page_err = ERR_UNAVAILABLE;
-    check_finding("fail  node-0: h0 does not answer over HTTP (refused)", 2);
+    check_finding("fail  node-0: h0 does not answer over HTTP (refused)", 1);
     healthy(CANNED_WORDS(NULL));
     metrics_status = 403;
     check_finding("warn  node-0: h0 does not answer over HTTP (another status than 200)", 1);
     healthy(CANNED_WORDS(NULL));
     ready_status = 503;
     snprintf(ready, sizeof ready, "log: no leader\ndisk: full\n");
-    check_finding("fail  node-0: not ready: log: no leader;disk: full", 2);
+    check_finding("fail  node-0: not ready: log: no leader;disk: full", 1);
 }
 
 TEST(clocks)
@@ -223,7 +223,7 @@ TEST(clocks)
     check_finding("warn  node-0: its clock is at least 5s ahead of this machine's", 1);
     healthy(CANNED_WORDS(NULL));
     clock_ahead_ms = -20000;
-    check_finding("fail  node-0: its clock is at least 19s behind this machine's", 2);
+    check_finding("fail  node-0: its clock is at least 19s behind this machine's", 1);
     healthy(CANNED_WORDS(NULL)); /* a second that the header leaves open */
     clock_ahead_ms = -1000;
     check_finding("ok    node-0: its clock agrees", 0);
@@ -238,17 +238,17 @@ TEST(disk_and_descriptors)
         int exit_code;
     } cases[] = {
         {"muster_log_disk_free_bytes", 5e8, "warn  node-0: the disk of its log: only 476MiB", 1},
-        {"muster_log_disk_free_bytes", 1e7, "fail  node-0: the disk of its log: only 9MiB", 2},
-        {"muster_log_disk_full", 1, "fail  node-0: the disk of its log is below the reserve", 2},
+        {"muster_log_disk_free_bytes", 1e7, "fail  node-0: the disk of its log: only 9MiB", 1},
+        {"muster_log_disk_full", 1, "fail  node-0: the disk of its log is below the reserve", 1},
         {"process_open_fds", 60000, "warn  node-0: 60000 of 65536 file descriptors", 1},
-        {"process_open_fds", 65000, "fail  node-0: 65000 of 65536 file descriptors", 2},
+        {"process_open_fds", 65000, "fail  node-0: 65000 of 65536 file descriptors", 1},
         {"process_max_fds", 1024, "warn  node-0: it may open only 1024 files", 1},
         {"muster_tls_not_after_seconds", NOW_MS / 1000 + 86400 * 20,
          "ok    node-0: the certificate is good until 2026-01-21", 0},
         {"muster_tls_not_after_seconds", NOW_MS / 1000 + 86400 * 3,
          "warn  node-0: the certificate ends 2026-01-04, in 3 days  -- musterctl cert renew", 1},
         {"muster_tls_not_after_seconds", NOW_MS / 1000 - 1,
-         "fail  node-0: the certificate ended 2025-12-31", 2},
+         "fail  node-0: the certificate ended 2025-12-31", 1},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -269,10 +269,10 @@ TEST(store_and_workers)
 {
     healthy(CANNED_WORDS(NULL));
     store.no_space = true;
-    check_finding("fail  store: its quota is used up", 2);
+    check_finding("fail  store: its quota is used up", 1);
     healthy(CANNED_WORDS(NULL));
     members.hold = true;
-    check_finding("fail  workers: so many failed at once", 2);
+    check_finding("fail  workers: so many failed at once", 1);
     healthy(CANNED_WORDS(NULL));
     members.suspected = members.dead = 1;
     check_finding("warn  workers: 1 suspected, 1 dead of 2", 1);
@@ -297,31 +297,31 @@ TEST(domains_that_two_own)
     healthy(CANNED_WORDS(NULL));
     ownership.leaving = leaving;
     ownership.n_leaving = ownership.leaving_count = 1;
-    check_finding("fail  domain zone=a: s2 owns it, and s1 has not given it up", 2);
+    check_finding("fail  domain zone=a: s2 owns it, and s1 has not given it up", 1);
     twice.shard_id = ctl_text("s1");
     healthy(CANNED_WORDS(NULL));
     ownership.duplicates = duplicates;
     ownership.n_duplicates = 1;
-    check_finding("fail  shard s1: 0 processes report under this id (?, ?)", 2);
+    check_finding("fail  shard s1: 0 processes report under this id (?, ?)", 1);
     both.provider_address = ctl_text("p:1");
     healthy(CANNED_WORDS(NULL));
     ownership.unscoped = unscoped;
     ownership.n_unscoped = 1;
-    check_finding("fail  provider p:1: 0 shards without domains use it (?)", 2);
+    check_finding("fail  provider p:1: 0 shards without domains use it (?)", 1);
     both.shard_ids = ids;
     both.n_shard_ids = both.n_other_ids = 1;
     both.other_ids = ids + 1;
     healthy(CANNED_WORDS(NULL));
     ownership.unscoped = unscoped;
     ownership.n_unscoped = 1;
-    check_finding("fail  provider p:1: 1 shard without domains uses it (s1) beside s2", 2);
+    check_finding("fail  provider p:1: 1 shard without domains uses it (s1) beside s2", 1);
     torn.topology_key = ctl_text("zone");
     torn.topology_value = ctl_text("a");
     torn.shard_id = ctl_text("s1");
     healthy(CANNED_WORDS(NULL));
     ownership.contested = contested;
     ownership.n_contested = ownership.contested_count = 1;
-    check_finding("fail  domain zone=a: nobody owns it, and s1 acts on it (1 such domains)", 2);
+    check_finding("fail  domain zone=a: nobody owns it, and s1 acts on it (1 such domains)", 1);
 }
 
 TEST(a_shard_that_is_silent_late_or_held)
@@ -329,13 +329,13 @@ TEST(a_shard_that_is_silent_late_or_held)
     healthy(CANNED_WORDS(NULL));
     doctor.survey.shards[0].said = NULL;
     note_set(&doctor.survey.shards[0].why, "refused");
-    check_finding("fail  shard shard-0: refused  -- is it running?", 2);
+    check_finding("fail  shard shard-0: refused  -- is it running?", 1);
     healthy(CANNED_WORDS(NULL));
     shard.cycle = 0;
-    check_finding("fail  shard shard-0: it has decided nothing yet", 2);
+    check_finding("fail  shard shard-0: it has decided nothing yet", 1);
     healthy(CANNED_WORDS(NULL));
     shard.computed_at_unix_ns = (int64_t)(NOW_MS - 61500) * 1000000;
-    check_finding("fail  shard shard-0: the last cycle was 1m1s ago", 2);
+    check_finding("fail  shard shard-0: the last cycle was 1m1s ago", 1);
     healthy(CANNED_WORDS(NULL));
     shard.paused = shard.dry_run = true;
     check_finding("warn  shard shard-0: the kill switch and dry-run are on, so nothing is done", 1);
@@ -351,9 +351,10 @@ TEST(a_shard_that_is_silent_late_or_held)
     shard.newest_epoch = 9;
     check_finding(
         "fail  shard shard-0: fenced: its epoch 7 is not newer than 9, so nothing is done  "
-        "-- a newer process of the same shard runs? Stop this one. It lost its data directory? Stop it, "
+        "-- a newer process of the same shard runs? Stop this one. It lost its data directory? "
+        "Stop it, "
         "`muster shard set-epoch --data-dir DIR 9` there, start it",
-        2);
+        1);
     healthy(CANNED_WORDS(NULL));
     doctor.survey.shards_left_out = 3;
     check_finding("warn  3 more shards were not looked at", 1);
@@ -373,6 +374,6 @@ TEST(the_command_asks_every_part)
     CHECK("no store", strstr(canned.ctl.out.data, "store:") == NULL);
     CHECK_HAS("claims below muster/", canned_asked("/muster.v1.Coordination/Range"),
               "\"keys_only\":true");
-    CHECK_I64("wrong", canned.ctl.exit_code, 2);
+    CHECK_I64("wrong", canned.ctl.exit_code, 1);
     canned_close(&canned);
 }
