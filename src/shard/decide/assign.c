@@ -114,15 +114,18 @@ static bool assign_is_light(const struct course *c)
  * that the rows wait once and not for each access. */
 static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
+    uint32_t heavy = end; /* the first row that will probably be decided in full */
+
     for (uint32_t row = from; row < end; row++) {
         const struct course *c = &row_at(e, row)->course;
         replay_fetch(e, c, false);
         if (assign_is_light(c)) continue;
+        if (row < heavy) heavy = row;
         __builtin_prefetch(&e->wants[row], 1);
         __builtin_prefetch(&e->rows[row]->profile);
         __builtin_prefetch(&e->rows[row]->kind);
     }
-    for (uint32_t row = from; row < end; row++) {
+    for (uint32_t row = heavy; row < end; row++) {
         if (!assign_is_light(&row_at(e, row)->course)) __builtin_prefetch(&e->rows[row]->kind->set);
     }
 }

@@ -54,7 +54,7 @@ void decider_close(struct decider *engine)
         engine->verdicts_next, engine->wants,      engine->levels,       engine->gang_rows,
         engine->gang_places,   engine->victims,    engine->victim_types, engine->rows,
         engine->folded,        engine->takes.at,   engine->before.at,    engine->ties.at,
-        engine->ties_before.at};
+        engine->ties_before.at, engine->log.at, engine->actions};
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) free(kept[i]);
     free(engine);
 }
@@ -104,10 +104,11 @@ bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t 
 bool decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
                   size_t size)
 {
-    uint32_t more = *cap ? *cap : 16;
+    uint32_t more;
     void *old, *items;
 
     if (count < *cap) return true;
+    more = *cap ? *cap : 16;
     while (more <= count && more <= UINT32_MAX / 2) more *= 2;
     items = more > count ? decider_room(e, more, size) : NULL;
     if (!items) {
@@ -123,7 +124,7 @@ bool decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32
 
 void action_add(struct decider *e, const struct action *action)
 {
-    if (decider_grow(e, &e->actions, e->action_count, &e->action_cap, sizeof *e->actions)) {
+    if (kept_room(e, &e->actions, e->action_count + 1, &e->action_cap, sizeof *e->actions)) {
         e->actions[e->action_count++] = *action;
     }
 }
@@ -169,6 +170,7 @@ static void decider_start(struct decider *e, const struct decide_input *input)
     memset((char *)e + offsetof(struct decider, restless), 0,
            sizeof *e - offsetof(struct decider, restless));
     e->decision = (struct decision){0};
+    e->log.count = e->action_count = 0;
     e->key_last = decider_alloc(e, inv->key_slots.used, sizeof *e->key_last);
     e->claimed = decider_alloc(e, inv->cluster_slots.used, sizeof *e->claimed);
     e->ready = decider_alloc(e, inv->cluster_slots.used, sizeof *e->ready);

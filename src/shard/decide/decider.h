@@ -330,6 +330,10 @@ struct decider {
     struct takes takes, before; /* what rows took in this decision, and in the last one (before) */
     struct takes ties, ties_before; /* supply of tied domains, in this and the last decision */
 
+    struct log log; /* of one decision, like the actions; the arrays are kept */
+    struct action *actions;
+    uint32_t action_count, action_cap;
+
     /* For one decision; everything below is cleared before the next decision. */
     uint32_t *restless; /* rows decided in full, in the order of Needs */
     uint32_t restless_count, restless_cap;
@@ -339,7 +343,6 @@ struct decider {
     uint32_t turn_count, turn_cap;
     struct mark *marks;
     uint32_t mark_count, mark_cap;
-    struct log log;
     uint32_t *acquired; /* numbers of the log entries that took Idle or Speculative machines */
     uint32_t acquired_count, acquired_cap;
     uint32_t *key_last; /* indexed by key slot: the key's last row + 1; 0: no row has the key */
@@ -359,8 +362,7 @@ struct decider {
     struct runs tails;                 /* excess: Configured machines that no row claimed */
     uint32_t phase1_log;               /* index behind the last log entry of Phase 1 */
     struct victim_lists victim_lists;
-    struct action *actions;
-    uint32_t action_count, action_cap, heap_cap;
+    uint32_t heap_cap;
 };
 
 /* Returns the state of a key whose machines were taken. `all`: a steady row took all its machines,

@@ -103,9 +103,10 @@ static double gang_score(const struct decider *e, const struct buckets *b, const
 
     for (uint32_t i = 0; i < d->count; i++) {
         uint64_t bit = (uint64_t)1 << d->by_name[i];
-        uint32_t at = resource_bits(b->mask & (bit - 1));
+        uint32_t at;
         double ratio;
         if (!(b->mask & bit)) continue;
+        at = resource_bits(b->mask & (bit - 1));
         ratio = (double)have[at] / (double)b->aggregate[at];
         sum += capped && ratio > 1 ? 1 : ratio;
     }
@@ -320,13 +321,12 @@ static bool gang_is_elsewhere(const void *context, const struct rack *rack)
 }
 
 static struct bucket gang_class_bucket(const struct decider *e, const struct buckets *b,
-                                       const struct rack_class *c, const int128 *zero)
+                                       const struct rack_class *c)
 {
-    struct bucket bucket = {.count = c->machines};
+    struct bucket bucket = {.count = c->machines}; /* the gang has no machine there to credit */
 
     bucket.satisfiable = gang_covers(b, c->total);
     bucket.total_score = gang_score(e, b, c->total, !bucket.satisfiable);
-    bucket.credit_score = bucket.own_score = gang_score(e, b, zero, true);
     return bucket;
 }
 
@@ -335,7 +335,6 @@ static struct bucket gang_class_bucket(const struct decider *e, const struct buc
 static bool gang_best_class(struct decider *e, const struct buckets *b, struct racks *racks,
                             const struct bucket *best, struct bucket *room)
 {
-    static const int128 zero[DIMENSIONS_MAX];
     struct elsewhere elsewhere = {e, b};
     bool better = false;
 
@@ -343,7 +342,7 @@ static bool gang_best_class(struct decider *e, const struct buckets *b, struct r
         struct bucket bucket;
         uint32_t rack;
         if (!racks->classes[i].count) continue; /* all racks are now in other classes */
-        bucket = gang_class_bucket(e, b, &racks->classes[i], zero);
+        bucket = gang_class_bucket(e, b, &racks->classes[i]);
         if (best && !bucket_ranks(&bucket, best)) continue;
         if (!racks_smallest(e, racks, i, gang_is_elsewhere, &elsewhere, &rack, 1)) continue;
         bucket.value = racks->at[rack].value;
