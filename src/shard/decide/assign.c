@@ -140,12 +140,13 @@ static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
  * machines of the last decision. Other rows are decided in full. */
 static void assign_own_turn(struct decider *e, uint32_t row)
 {
-    struct course *c = &row_at(e, row)->course;
+    struct row_state *state = row_at(e, row);
+    struct course *c = &state->course;
     struct want *w = &e->wants[row];
     uint32_t from = e->log.count;
     bool again = replay_own(e, row, c);
 
-    if (!again && steady_takes(e, row)) {
+    if (!again && steady_takes(e, row, state)) {
         replay_steady(e, row, c);
         again = true;
     }

@@ -82,12 +82,13 @@ void *decider_alloc(struct decider *e, size_t count, size_t size)
 
 bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap, size_t size)
 {
-    /* Grows by a quarter and not by doubling, because with half a million machines these arrays are
-     * most of an engine's memory. */
-    uint64_t more = max_u64(count, (uint64_t)*cap + *cap / 4);
     char *items, *grown;
+    uint64_t more;
 
     if (count <= *cap) return true;
+    /* Grows by a quarter and not by doubling, because with half a million machines these arrays are
+     * most of an engine's memory. */
+    more = max_u64(count, (uint64_t)*cap + *cap / 4);
     memcpy(&items, items_pointer, sizeof items);
     grown = realloc(items, more * size);
     if (!grown) {

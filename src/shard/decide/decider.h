@@ -422,7 +422,7 @@ void want_find(struct decider *e, struct want *w, struct demand *demand);
 /* Determines which rows are steady in the present inventory, and updates the other rows. */
 void steady_refresh(struct decider *e);
 /* Lets the row take its key if it is steady. False: the row must be decided in full. */
-bool steady_takes(struct decider *e, uint32_t row);
+bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state);
 /* Makes the row steady if it takes all of its own machines and lacks nothing. */
 void steady_begin(struct decider *e, uint32_t row);
 void want_begin(struct decider *e, uint32_t row); /* starts to decide a row in full */

@@ -112,7 +112,9 @@ static bool term_holds(const struct set_memory *m, const struct match_term *t,
     return false;
 }
 
-static bool look_holds(const struct set_memory *m, const struct look *look, uint32_t count)
+/* Not inlined, so that most matches need no registers to be saved. */
+__attribute__((noinline)) static bool look_holds(const struct set_memory *m,
+                                                 const struct look *look, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (!term_holds(m, &m->terms[i], look)) return false;
@@ -152,7 +154,7 @@ const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
             if (item->shape != walk->shape)
                 walk->covers = shape_covers(e, item->shape, walk->wanted);
             walk->shape = item->shape;
-            if (walk->covers && set_matches(e, walk->memory, item->look)) return item;
+            if (walk->covers && set_accepts(e, walk->memory, item->look)) return item;
         }
     }
     return NULL;

@@ -221,7 +221,7 @@ void price_lists_pull(struct decider *e, struct supply_pool *pool)
         if (++c->next == c->order->count) *c = pool->cursors[--pool->cursor_count];
         if (pool->cursor_count > 1)
             sift_down(pool->cursors, sizeof *c, pool->cursor_count, 0, price_cursor_before, NULL);
-        if (entry_used_up(e, entry) || !set_matches(e, pool->memory, entry->look)) continue;
+        if (entry_used_up(e, entry) || !set_accepts(e, pool->memory, entry->look)) continue;
         pool_add(e, pool, source_of(e, slot_map_get(&e->inventory->cohort_slots, entry->cohort)),
                  first, 0);
         return;
@@ -240,7 +240,7 @@ uint64_t price_lists_count(struct decider *e, enum pool_state state,
         for (uint32_t i = 0; machines < most && i < list->count; i++) {
             const struct price_item *item = &list->items[i];
             if (item->kept && !with_kept) continue;
-            if (set_matches(e, memory, item->look)) machines += item->machines;
+            if (set_accepts(e, memory, item->look)) machines += item->machines;
         }
     }
     return min_u64(machines, most);

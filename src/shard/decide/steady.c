@@ -224,7 +224,7 @@ void steady_refresh(struct decider *e)
     }
 }
 
-bool steady_takes(struct decider *e, uint32_t row)
+bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state)
 {
     const struct steady *s = steady_at(e, row);
 
@@ -232,6 +232,6 @@ bool steady_takes(struct decider *e, uint32_t row)
     e->key_states[s->key] = key_state(e, true);
     if (s->configured) e->claimed[s->cluster] += s->configured;
     e->decision.claimed += s->machines;
-    if (!row_at(e, row)->has_verdict) verdict_steady(e, row);
+    if (!state->has_verdict) verdict_steady(e, row);
     return true;
 }
