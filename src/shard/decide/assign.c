@@ -15,13 +15,17 @@ void own_add(struct decider *e, const struct want *w, enum machine_state state,
     }
 }
 
+struct supply_pool *own_pool_begin(struct decider *e)
+{
+    e->own_pool.count = e->own_pool.head = 0;
+    return &e->own_pool;
+}
+
 void own_claim(struct decider *e, struct want *w)
 {
-    struct supply_pool *pool = &e->own_pool;
-
     want_start(e, w);
     for (int i = 0; i < OWN_STATES && w->live; i++) {
-        pool->count = pool->head = 0;
+        struct supply_pool *pool = own_pool_begin(e);
         own_add(e, w, own_states[i], pool);
         pool_sort(pool, 0);
         pool_take_all(e, w, pool, want_claim);

@@ -48,13 +48,13 @@ void decider_close(struct decider *engine)
     arena_deinit(&engine->rows_arena);
     keep_orders_free(engine);
     void *const kept[] = {
-        engine->sources,       engine->keys,       engine->cohorts,      engine->clusters,
-        engine->family_marks,  engine->sets,       engine->states,       engine->slots,
-        engine->steady,        engine->key_states, engine->memories,     engine->verdicts,
-        engine->verdicts_next, engine->wants,      engine->levels,       engine->gang_rows,
-        engine->gang_places,   engine->victims,    engine->victim_types, engine->rows,
-        engine->folded,        engine->takes.at,   engine->before.at,    engine->ties.at,
-        engine->ties_before.at, engine->log.at, engine->actions};
+        engine->sources,        engine->keys,       engine->cohorts,      engine->clusters,
+        engine->family_marks,   engine->sets,       engine->states,       engine->slots,
+        engine->steady,         engine->key_states, engine->memories,     engine->verdicts,
+        engine->verdicts_next,  engine->wants,      engine->levels,       engine->gang_rows,
+        engine->gang_places,    engine->victims,    engine->victim_types, engine->rows,
+        engine->folded,         engine->takes.at,   engine->before.at,    engine->ties.at,
+        engine->ties_before.at, engine->log.at,     engine->actions};
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) free(kept[i]);
     free(engine);
 }
@@ -82,20 +82,18 @@ void *decider_alloc(struct decider *e, size_t count, size_t size)
 
 bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap, size_t size)
 {
-    char *items, *grown;
-    uint64_t more;
+    char *items;
 
     if (count <= *cap) return true;
     /* Grows by a quarter and not by doubling, because with half a million machines these arrays are
      * most of an engine's memory. */
-    more = max_u64(count, (uint64_t)*cap + *cap / 4);
+    uint64_t more = max_u64(count, (uint64_t)*cap + *cap / 4);
     memcpy(&items, items_pointer, sizeof items);
-    grown = realloc(items, more * size);
-    if (!grown) {
+    items = realloc(items, more * size); /* after a failure, *items_pointer is still valid */
+    if (!items) {
         decider_note(e, ERR_NOMEM);
         return false;
     }
-    items = grown;
     memset(items + *cap * size, 0, (more - *cap) * size);
     memcpy(items_pointer, &items, sizeof items);
     *cap = (uint32_t)more;
@@ -105,11 +103,10 @@ bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t 
 bool decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
                   size_t size)
 {
-    uint32_t more;
     void *old, *items;
 
     if (count < *cap) return true;
-    more = *cap ? *cap : 16;
+    uint32_t more = *cap ? *cap : 16;
     while (more <= count && more <= UINT32_MAX / 2) more *= 2;
     items = more > count ? decider_room(e, more, size) : NULL;
     if (!items) {

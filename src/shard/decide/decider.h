@@ -610,6 +610,7 @@ void source_sink(struct supply_source **heap, uint32_t count, uint32_t at);
 
 /* assign.c */
 void assign(struct decider *e);
+struct supply_pool *own_pool_begin(struct decider *e); /* the pool for one walk, emptied */
 /* The states whose machines are credited to the Need that owns them, in order. */
 enum { OWN_STATES = 3 };
 extern const enum machine_state own_states[OWN_STATES];

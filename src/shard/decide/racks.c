@@ -125,32 +125,22 @@ static void racks_by_value_add(struct racks *r, uint32_t number)
     r->by_value[at & r->by_value_mask] = number;
 }
 
+void rack_amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
+                      int64_t machines)
+{
+    for (uint64_t left = mask; left; left &= left - 1) {
+        *sums++ += (int128)resources_get(shape->alloc, (uint32_t)__builtin_ctzll(left)) * machines;
+    }
+}
+
 static void rack_count(struct racks *r, uint32_t number, const struct machine_shape *shape,
                        int64_t machines)
 {
-    int128 *total = racks_total(r, number);
-    uint32_t i = 0;
-
     r->at[number].count = (uint32_t)(r->at[number].count + machines);
-    for (uint64_t left = r->mask; left; left &= left - 1, i++) {
-        total[i] += (int128)resources_get(shape->alloc, (uint32_t)__builtin_ctzll(left)) * machines;
-    }
+    rack_amounts_add(r->mask, racks_total(r, number), shape, machines);
 }
 
 /* --- building --- */
-
-static void rack_member_add(struct decider *e, struct racks *r, struct rack_member member,
-                            bool kept)
-{
-    if (!member.left) return;
-    if (!kept) {
-        r->members[r->member_count++] = member; /* the array has room */
-    } else if (decider_grow(e, &r->kept, r->kept_count, &r->kept_cap,
-                            sizeof(struct supply_source *))) {
-        r->kept[r->kept_count++] =
-            source_of(e, slot_map_held(&e->inventory->cohort_slots, member.cohort));
-    }
-}
 
 /* Reads only what the price list contains and does not fetch the machines, because fleets have
  * racks of thousands of machines and thousands of gangs. */
@@ -163,10 +153,15 @@ static void rack_members_of_list(struct decider *e, struct racks *r, struct pric
     for (uint32_t i = 0; i < list->count; i++) {
         const struct price_item *item = &list->items[i];
         if (!values[i] || !set_base_accepts(e, r->memory, item->look)) continue;
-        rack_member_add(e, r,
-                        (struct rack_member){values[i], item->cohort, list->shape,
-                                             price_item_left(e, item), RACK_NONE},
-                        item->kept);
+        uint32_t left = price_item_left(e, item);
+        if (left && !item->kept) {
+            r->members[r->member_count++] =
+                (struct rack_member){values[i], item->cohort, list->shape, left, RACK_NONE};
+        } else if (left && decider_grow(e, &r->kept, r->kept_count, &r->kept_cap,
+                                        sizeof(struct supply_source *))) {
+            r->kept[r->kept_count++] =
+                source_of(e, slot_map_held(&e->inventory->cohort_slots, item->cohort));
+        }
     }
 }
 

@@ -49,6 +49,9 @@ static inline int128 *racks_total(const struct racks *r, uint32_t number)
 {
     return r->totals + (size_t)number * r->dimensions;
 }
+/* Adds the amounts of some machines to sums that are ordered by the dimensions of the mask. */
+void rack_amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
+                      int64_t machines);
 /* Returns the racks for the Need's base and unit, up to date. NULL if memory ran out. */
 struct racks *racks_of(struct decider *e, const struct want *w);
 /* RACK_NONE: no such rack */
