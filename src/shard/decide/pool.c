@@ -26,12 +26,9 @@ static int pool_entry_compare(const void *left, const void *right)
 
 void pool_sort(struct supply_pool *pool, uint32_t from)
 {
-    uint32_t next = from + 1;
+    uint32_t count = pool->count - from;
 
-    while (next < pool->count && pool_entry_compare(&pool->at[next - 1], &pool->at[next]) <= 0)
-        next++;
-    if (next >= pool->count) return; /* sorted already */
-    qsort(pool->at + from, pool->count - from, sizeof *pool->at, pool_entry_compare);
+    if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, pool_entry_compare);
 }
 
 /* Returns true if the pool has an entry `number`, and fetches the entry if necessary. */

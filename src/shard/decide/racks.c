@@ -109,20 +109,17 @@ static void rack_classify(struct decider *e, struct racks *r, uint32_t number)
 
 /* --- racks by value --- */
 
-uint32_t racks_find(const struct racks *r, const struct posting *value)
+static uint32_t *racks_slot(const struct racks *r, const struct posting *value)
 {
     for (uint32_t at = value->slot * 2654435761u;; at++) {
-        uint32_t number = r->by_value[at & r->by_value_mask];
-        if (number == RACK_NONE || r->at[number].value == value) return number;
+        uint32_t *number = &r->by_value[at & r->by_value_mask];
+        if (*number == RACK_NONE || r->at[*number].value == value) return number;
     }
 }
 
-static void racks_by_value_add(struct racks *r, uint32_t number)
+uint32_t racks_find(const struct racks *r, const struct posting *value)
 {
-    uint32_t at = r->at[number].value->slot * 2654435761u;
-
-    while (r->by_value[at & r->by_value_mask] != RACK_NONE) at++;
-    r->by_value[at & r->by_value_mask] = number;
+    return *racks_slot(r, value);
 }
 
 void rack_amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
@@ -186,15 +183,14 @@ static void racks_fill(struct decider *e, struct racks *r)
     r->by_value_mask = size - 1;
     for (uint32_t i = 0; i < r->member_count; i++) {
         struct rack_member *m = &r->members[i];
-        uint32_t number = racks_find(r, m->value);
-        if (number == RACK_NONE) {
+        uint32_t *slot = racks_slot(r, m->value);
+        if (*slot == RACK_NONE) {
             if (!decider_grow(e, &r->at, r->count, &cap, sizeof *r->at)) return;
-            number = r->count++;
-            r->at[number] = (struct rack){.value = m->value, .member = RACK_NONE};
-            racks_by_value_add(r, number);
+            *slot = r->count++;
+            r->at[*slot] = (struct rack){.value = m->value, .member = RACK_NONE};
         }
-        m->next = r->at[number].member;
-        r->at[number].member = i;
+        m->next = r->at[*slot].member;
+        r->at[*slot].member = i;
     }
     r->totals = decider_alloc(e, (size_t)r->count * r->dimensions, sizeof *r->totals);
     if (!r->totals) return;
