@@ -216,6 +216,7 @@ struct course {
     bool known;         /* the last decision's course is known, so old and new can be compared */
     bool again;         /* so far this decision repeats the row's last course; part B follows */
     bool gang;          /* true: `own` is the slot of a key; false: of a family */
+    bool has_verdict;   /* the row's verdict is valid if the row is steady or replayed */
     uint32_t own, key;  /* own: a slot or SLOT_NONE. key: the family's only key, or KEY_NONE */
     uint8_t stop_state; /* in part B the row read Configured machines up to the stop, or all
                          * Configured machines and the Configuring ones up to the stop */
@@ -233,11 +234,10 @@ struct course {
  * demand->memory: steady, states, memories. The first is small, because every decision reads all of
  * it. */
 struct row_state {
-    bool has_verdict; /* the verdict at `place` is valid if the row is steady or replayed */
+    struct course course;
     bool parked;
     uint32_t place; /* index of the row in e->rows */
     uint64_t made;  /* value of e->rows_made when the row was last in e->rows */
-    struct course course;
 };
 
 /* A cohort that differs, or may differ, from its state at the same turn of the last decision. */
@@ -437,7 +437,7 @@ static inline struct steady *steady_at(const struct decider *e, uint32_t row)
 static inline void row_forget(struct row_state *state) /* forgets course and verdict */
 {
     state->course.kind = COURSE_NONE;
-    state->has_verdict = false;
+    state->course.has_verdict = false;
 }
 static inline struct row_memory *want_memory(const struct decider *e, const struct want *w)
 {
