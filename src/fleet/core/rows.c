@@ -353,6 +353,12 @@ void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row
     const uint16_t *len = lens_of(table, row);
 
     *ret_row = (struct fleet_row){.table = table};
+    if (table == FLEET_DOMAINS) { /* most rows are domains */
+        const struct domain_row *domain = row;
+        ret_row->domain = (struct fleet_domain){name_text(domain->label), domain_key(row).second,
+                                                shard_row_id(domain->shard)};
+        return;
+    }
     for (size_t i = 0; i < fleet_row_texts[table]; i++) {
         if (layout->from[i] == NAME) {
             ret_row->texts[i] = name_text(*name_of(table, row));

@@ -256,7 +256,7 @@ enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena
         const struct look_brief *look = c ? &inv->look_briefs[c->traits.look->slot] : NULL;
 
         if (!c || c->count == 0) continue;
-        rows[count] = (struct holding){
+        rows[count++] = (struct holding){
             .state = (enum machine_state)c->traits.state,
             .capacity_type = (enum capacity_type)c->traits.capacity_type,
             .type = posting_name(inv, look->type),
@@ -264,7 +264,6 @@ enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena
             .price = c->traits.price,
             .count = c->count,
         };
-        count++;
     }
     if (count > 1) qsort(rows, count, sizeof *rows, compare_holdings);
     *ret_rows = rows;

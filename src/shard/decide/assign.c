@@ -15,13 +15,17 @@ void own_add(struct decider *e, const struct want *w, enum machine_state state,
     }
 }
 
+struct supply_pool *own_pool_begin(struct decider *e)
+{
+    e->own_pool.count = e->own_pool.head = 0;
+    return &e->own_pool;
+}
+
 void own_claim(struct decider *e, struct want *w)
 {
-    struct supply_pool *pool = &e->own_pool;
-
     want_start(e, w);
     for (int i = 0; i < OWN_STATES && w->live; i++) {
-        pool->count = pool->head = 0;
+        struct supply_pool *pool = own_pool_begin(e);
         own_add(e, w, own_states[i], pool);
         pool_sort(pool, 0);
         pool_take_all(e, w, pool, want_claim);
@@ -113,15 +117,18 @@ static bool assign_is_light(const struct course *c)
 /* Prefetches what the next rows will read, so that the cache misses overlap. */
 static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
+    uint32_t heavy = end; /* the first row that will probably be decided in full */
+
     for (uint32_t row = from; row < end; row++) {
         const struct course *c = &row_at(e, row)->course;
         replay_fetch(e, c, false);
         if (assign_is_light(c)) continue;
+        if (row < heavy) heavy = row;
         __builtin_prefetch(&e->wants[row], 1);
         __builtin_prefetch(&e->rows[row]->profile);
         __builtin_prefetch(&e->rows[row]->kind);
     }
-    for (uint32_t row = from; row < end; row++) {
+    for (uint32_t row = heavy; row < end; row++) {
         if (!assign_is_light(&row_at(e, row)->course)) __builtin_prefetch(&e->rows[row]->kind->set);
     }
 }
@@ -134,12 +141,13 @@ static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
 
 static void assign_own_turn(struct decider *e, uint32_t row)
 {
-    struct course *c = &row_at(e, row)->course;
+    struct row_state *state = row_at(e, row);
+    struct course *c = &state->course;
     struct want *w = &e->wants[row];
     uint32_t from = e->log.count;
     bool again = replay_own(e, row, c);
 
-    if (!again && steady_takes(e, row)) {
+    if (!again && steady_takes(e, row, state)) {
         replay_steady(e, row, c);
         again = true;
     }

@@ -48,13 +48,13 @@ void decider_close(struct decider *engine)
     arena_deinit(&engine->rows_arena);
     keep_orders_free(engine);
     void *const kept[] = {
-        engine->sources,       engine->keys,       engine->cohorts,      engine->clusters,
-        engine->family_marks,  engine->sets,       engine->states,       engine->slots,
-        engine->steady,        engine->key_states, engine->memories,     engine->verdicts,
-        engine->verdicts_next, engine->wants,      engine->levels,       engine->gang_rows,
-        engine->gang_places,   engine->victims,    engine->victim_types, engine->rows,
-        engine->folded,        engine->takes.at,   engine->before.at,    engine->ties.at,
-        engine->ties_before.at};
+        engine->sources,        engine->keys,       engine->cohorts,      engine->clusters,
+        engine->family_marks,   engine->sets,       engine->states,       engine->slots,
+        engine->steady,         engine->key_states, engine->memories,     engine->verdicts,
+        engine->verdicts_next,  engine->wants,      engine->levels,       engine->gang_rows,
+        engine->gang_places,    engine->victims,    engine->victim_types, engine->rows,
+        engine->folded,         engine->takes.at,   engine->before.at,    engine->ties.at,
+        engine->ties_before.at, engine->log.at,     engine->actions};
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) free(kept[i]);
     free(engine);
 }
@@ -82,19 +82,18 @@ void *decider_alloc(struct decider *e, size_t count, size_t size)
 
 bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap, size_t size)
 {
+    char *items;
+
+    if (count <= *cap) return true;
     /* Grows by a quarter and not by doubling, because with half a million machines these arrays are
      * most of an engine's memory. */
     uint64_t more = max_u64(count, (uint64_t)*cap + *cap / 4);
-    char *items, *grown;
-
-    if (count <= *cap) return true;
     memcpy(&items, items_pointer, sizeof items);
-    grown = realloc(items, more * size);
-    if (!grown) {
+    items = realloc(items, more * size); /* after a failure, *items_pointer is still valid */
+    if (!items) {
         decider_note(e, ERR_NOMEM);
         return false;
     }
-    items = grown;
     memset(items + *cap * size, 0, (more - *cap) * size);
     memcpy(items_pointer, &items, sizeof items);
     *cap = (uint32_t)more;
@@ -104,10 +103,10 @@ bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t 
 bool decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
                   size_t size)
 {
-    uint32_t more = *cap ? *cap : 16;
     void *old, *items;
 
     if (count < *cap) return true;
+    uint32_t more = *cap ? *cap : 16;
     while (more <= count && more <= UINT32_MAX / 2) more *= 2;
     items = more > count ? decider_room(e, more, size) : NULL;
     if (!items) {
@@ -123,7 +122,7 @@ bool decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32
 
 void action_add(struct decider *e, const struct action *action)
 {
-    if (decider_grow(e, &e->actions, e->action_count, &e->action_cap, sizeof *e->actions)) {
+    if (kept_room(e, &e->actions, e->action_count + 1, &e->action_cap, sizeof *e->actions)) {
         e->actions[e->action_count++] = *action;
     }
 }
@@ -167,6 +166,7 @@ static void decider_start(struct decider *e, const struct decide_input *input)
     memset((char *)e + offsetof(struct decider, restless), 0,
            sizeof *e - offsetof(struct decider, restless));
     e->decision = (struct decision){0};
+    e->log.count = e->action_count = 0;
     e->key_last = decider_alloc(e, inv->key_slots.used, sizeof *e->key_last);
     e->claimed = decider_alloc(e, inv->cluster_slots.used, sizeof *e->claimed);
     e->ready = decider_alloc(e, inv->cluster_slots.used, sizeof *e->ready);

@@ -211,6 +211,7 @@ struct course {
     bool known;         /* the record of the last decision exists */
     bool again;         /* part A repeated the last decision; part B is still to come */
     bool gang;          /* `own` is the slot of a key; false: of a family */
+    bool has_verdict;   /* the row's verdict is valid if the row is steady or replayed */
     uint32_t own, key;  /* own: SLOT_NONE if none. key: KEY_NONE if the family has several keys */
     uint8_t stop_state; /* stop_*: the machine at which part B stopped reading */
     float stop_less;
@@ -226,11 +227,10 @@ struct course {
 /* Data about a row while its demand exists, in three arrays indexed by demand->memory: steady,
  * states and memories. `steady` is small, because every decision reads all of it. */
 struct row_state {
-    bool has_verdict; /* the verdict at `place` is valid if the row is steady or replayed */
+    struct course course;
     bool parked;
     uint32_t place; /* index of the row in e->rows */
     uint64_t made;  /* value of e->rows_made when the row was last in e->rows */
-    struct course course;
 };
 
 /* A cohort that changed since the last decision, or from which rows took a different number of
@@ -323,6 +323,10 @@ struct decider {
     struct takes takes, before;     /* what rows took in this and in the last decision */
     struct takes ties, ties_before; /* acquirable machines of want.ties: now; last time */
 
+    struct log log; /* of one decision, like the actions; the arrays are kept */
+    struct action *actions;
+    uint32_t action_count, action_cap;
+
     /* For one decision; everything below is cleared before the next decision. */
     uint32_t *restless; /* rows decided in full, in the order of Needs */
     uint32_t restless_count, restless_cap;
@@ -332,7 +336,6 @@ struct decider {
     uint32_t turn_count, turn_cap;
     struct mark *marks;
     uint32_t mark_count, mark_cap;
-    struct log log;
     uint32_t *acquired; /* numbers of the log entries that took Idle or Speculative machines */
     uint32_t acquired_count, acquired_cap;
     uint32_t *key_last; /* indexed by key slot: position of the key's last row + 1; 0: none */
@@ -352,8 +355,7 @@ struct decider {
     struct runs tails;                 /* Configured machines that no row claimed (excess) */
     uint32_t phase1_log;               /* number of log entries of Phase 1 */
     struct victim_lists victim_lists;
-    struct action *actions;
-    uint32_t action_count, action_cap, heap_cap;
+    uint32_t heap_cap;
 };
 
 /* The state of a key after machines were taken. `all`: a steady row took all of them. */
@@ -410,7 +412,7 @@ void want_find(struct decider *e, struct want *w, struct demand *demand);
 /* Finds the steady rows of this decision. */
 void steady_refresh(struct decider *e);
 /* Lets the row take its key if it is steady. False: the row must be decided in full. */
-bool steady_takes(struct decider *e, uint32_t row);
+bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state);
 /* Makes the row steady if it takes all of its own machines and lacks nothing. */
 void steady_begin(struct decider *e, uint32_t row);
 void want_begin(struct decider *e, uint32_t row); /* starts to decide a row in full */
@@ -425,7 +427,7 @@ static inline struct steady *steady_at(const struct decider *e, uint32_t row)
 static inline void row_forget(struct row_state *state) /* forgets course and verdict */
 {
     state->course.kind = COURSE_NONE;
-    state->has_verdict = false;
+    state->course.has_verdict = false;
 }
 static inline struct row_memory *want_memory(const struct decider *e, const struct want *w)
 {
@@ -591,6 +593,7 @@ void source_sink(struct supply_source **heap, uint32_t count, uint32_t at);
 
 /* assign.c */
 void assign(struct decider *e);
+struct supply_pool *own_pool_begin(struct decider *e); /* the pool for one walk, emptied */
 /* The states in which a Need owns machines, in the order of crediting. */
 enum { OWN_STATES = 3 };
 extern const enum machine_state own_states[OWN_STATES];

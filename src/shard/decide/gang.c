@@ -46,25 +46,14 @@ static struct bucket *bucket_of(struct decider *e, struct buckets *b, const stru
 
 static void buckets_start(struct buckets *b, const struct want *w)
 {
-    uint32_t dimensions;
+    uint32_t dimensions = resource_bits(w->demand->aggregate.mask);
 
     b->mask = w->demand->aggregate.mask;
     b->aggregate = w->demand->aggregate.milli;
-    dimensions = resource_bits(b->mask);
     b->count = 0;
     if (dimensions <= b->made_dimensions) return;
     b->made = 0;
     b->made_dimensions = dimensions;
-}
-
-static void gang_amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
-                             int64_t machines)
-{
-    uint32_t i = 0;
-
-    for (uint64_t left = mask; left; left &= left - 1, i++) {
-        sums[i] += (int128)resources_get(shape->alloc, (uint32_t)__builtin_ctzll(left)) * machines;
-    }
 }
 
 enum member { MEMBER_ACQUIRABLE, MEMBER_CREDITABLE, MEMBER_OWN, MEMBER_ALL /* claimed or not */ };
@@ -79,9 +68,9 @@ static void bucket_add(struct decider *e, const struct want *w, struct buckets *
 
     if (!bucket) return;
     bucket->count += left;
-    gang_amounts_add(b->mask, bucket->total, shape, left);
-    if (member >= MEMBER_CREDITABLE) gang_amounts_add(b->mask, bucket->credit, shape, left);
-    if (member == MEMBER_OWN) gang_amounts_add(b->mask, bucket->own, shape, left);
+    rack_amounts_add(b->mask, bucket->total, shape, left);
+    if (member >= MEMBER_CREDITABLE) rack_amounts_add(b->mask, bucket->credit, shape, left);
+    if (member == MEMBER_OWN) rack_amounts_add(b->mask, bucket->own, shape, left);
 }
 
 /* --- ranking of domains --- */
@@ -102,10 +91,9 @@ static double gang_score(const struct decider *e, const struct buckets *b, const
 
     for (uint32_t i = 0; i < d->count; i++) {
         uint64_t bit = (uint64_t)1 << d->by_name[i];
-        uint32_t at = resource_bits(b->mask & (bit - 1));
-        double ratio;
         if (!(b->mask & bit)) continue;
-        ratio = (double)have[at] / (double)b->aggregate[at];
+        uint32_t at = resource_bits(b->mask & (bit - 1));
+        double ratio = (double)have[at] / (double)b->aggregate[at];
         sum += capped && ratio > 1 ? 1 : ratio;
     }
     return sum;
@@ -170,12 +158,13 @@ static const struct posting *gang_served_by(struct decider *e, const struct want
 {
     struct buckets b = {0};
     const struct bucket *best = NULL;
+    struct supply_pool *pool;
 
     if (!w->key) return NULL;
     buckets_start(&b, w);
-    e->own_pool.count = e->own_pool.head = 0;
-    for (int i = 0; i < OWN_STATES; i++) own_add(e, w, own_states[i], &e->own_pool);
-    gang_add_pool(e, w, &b, &e->own_pool, member);
+    pool = own_pool_begin(e);
+    for (int i = 0; i < OWN_STATES; i++) own_add(e, w, own_states[i], pool);
+    gang_add_pool(e, w, &b, pool, member);
     for (uint32_t i = 0; i < b.count; i++) {
         struct bucket *bucket = &b.at[i];
         bucket_score(e, &b, bucket);
@@ -221,9 +210,8 @@ static void gang_add_bags(struct decider *e, const struct want *w, const struct 
 
 static void gang_add_creating(struct decider *e, const struct want *w, struct buckets *b)
 {
-    struct supply_pool *pool = &e->own_pool;
+    struct supply_pool *pool = own_pool_begin(e);
 
-    pool->count = pool->head = 0;
     own_add(e, w, MACHINE_CREATING, pool);
     gang_add_pool(e, w, b, pool, MEMBER_OWN);
     pool = e->inventory->nobodys.count ? pool_of(e, POOL_OF_CREATING, w) : NULL;
@@ -246,7 +234,7 @@ static void gang_subtract_look(struct decider *e, const struct want *w, struct b
             bucket = bucket_of(e, b, value);
             if (!bucket) return;
             bucket->count -= left;
-            gang_amounts_add(b->mask, bucket->total, c->traits.shape, -left);
+            rack_amounts_add(b->mask, bucket->total, c->traits.shape, -left);
         }
     }
 }
@@ -313,13 +301,12 @@ static bool gang_is_elsewhere(const void *context, const struct rack *rack)
 }
 
 static struct bucket gang_class_bucket(const struct decider *e, const struct buckets *b,
-                                       const struct rack_class *c, const int128 *zero)
+                                       const struct rack_class *c)
 {
-    struct bucket bucket = {.count = c->machines};
+    struct bucket bucket = {.count = c->machines}; /* the gang has no machine there to credit */
 
     bucket.satisfiable = gang_covers(b, c->total);
     bucket.total_score = gang_score(e, b, c->total, !bucket.satisfiable);
-    bucket.credit_score = bucket.own_score = gang_score(e, b, zero, true);
     return bucket;
 }
 
@@ -327,7 +314,6 @@ static struct bucket gang_class_bucket(const struct decider *e, const struct buc
 static bool gang_best_class(struct decider *e, const struct buckets *b, struct racks *racks,
                             const struct bucket *best, struct bucket *room)
 {
-    static const int128 zero[DIMENSIONS_MAX];
     struct elsewhere elsewhere = {e, b};
     bool better = false;
 
@@ -335,7 +321,7 @@ static bool gang_best_class(struct decider *e, const struct buckets *b, struct r
         struct bucket bucket;
         uint32_t rack;
         if (!racks->classes[i].count) continue; /* all racks are now in other classes */
-        bucket = gang_class_bucket(e, b, &racks->classes[i], zero);
+        bucket = gang_class_bucket(e, b, &racks->classes[i]);
         if (best && !bucket_ranks(&bucket, best)) continue;
         if (!racks_smallest(e, racks, i, gang_is_elsewhere, &elsewhere, &rack, 1)) continue;
         bucket.value = racks->at[rack].value;
@@ -406,8 +392,7 @@ static void gang_acquire(struct decider *e, struct want *w, const struct racks *
 
     for (int kind = POOL_OF_IDLE; kind <= POOL_OF_SPECULATIVE && w->live; kind++) {
         uint32_t state = kind == POOL_OF_IDLE ? MACHINE_IDLE : MACHINE_SPECULATIVE;
-        struct supply_pool *pool = &e->own_pool;
-        pool->count = pool->head = 0;
+        struct supply_pool *pool = own_pool_begin(e);
         for (uint32_t i = number == RACK_NONE ? RACK_NONE : racks->at[number].member;
              i != RACK_NONE; i = racks->members[i].next) {
             const struct cohort *c =

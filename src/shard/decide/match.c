@@ -37,6 +37,7 @@ static bool term_recall(struct decider *e, const struct requirement *r, struct s
     bool known = r->op > OPERATOR_UNSPECIFIED && r->op < OPERATOR_COUNT;
     struct match_term term = {.from = m->value_count, .ask = ask_of(r)};
 
+    if (term.ask == ASK_KEY || term.ask == ASK_NO_KEY) term.marks = UINT64_MAX; /* any value */
     if (!kept_room(e, &m->terms, m->term_count + 1, &m->term_cap, sizeof *m->terms)) return false;
     term.key = inventory_word(e->inventory, r->key);
     for (size_t i = 0; term.key && known && i < r->value_count; i++) {
@@ -109,31 +110,30 @@ static bool term_holds(const struct set_memory *m, const struct match_term *t,
     return false;
 }
 
-enum brief_answer { BRIEF_NO, BRIEF_YES, BRIEF_UNSURE };
-
-static enum brief_answer brief_answers(const struct match_term *t, const struct look_brief *brief)
+/* Not inlined, so that most matches need no registers to be saved. */
+__attribute__((noinline)) static bool look_holds(const struct set_memory *m,
+                                                 const struct look *look, uint32_t count)
 {
-    if (t->ask == ASK_KEY || t->ask == ASK_NO_KEY || (brief->marks & t->marks)) return BRIEF_UNSURE;
-    return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!term_holds(m, &m->terms[i], look)) return false;
+    }
+    return true;
 }
 
 static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
                           uint32_t count)
 {
-    const struct look_brief *brief = &e->inventory->look_briefs[slot];
-    enum brief_answer all = BRIEF_YES;
-    const struct look *look;
+    uint64_t marks = e->inventory->look_briefs[slot].marks;
+    bool unsure = false;
 
-    for (uint32_t i = 0; all != BRIEF_NO && i < count; i++) {
-        enum brief_answer one = brief_answers(&m->terms[i], brief);
-        if (one != BRIEF_YES) all = one;
-    }
-    if (all != BRIEF_UNSURE) return all == BRIEF_YES;
-    look = slot_map_held(&e->inventory->look_slots, slot);
     for (uint32_t i = 0; i < count; i++) {
-        if (!term_holds(m, &m->terms[i], look)) return false;
+        const struct match_term *t = &m->terms[i];
+        if (marks & t->marks)
+            unsure = true;
+        else if (t->ask == ASK_ONE_OF || t->ask == ASK_KEY)
+            return false; /* the look carries none of the attributes */
     }
-    return true;
+    return !unsure || look_holds(m, slot_map_held(&e->inventory->look_slots, slot), count);
 }
 
 bool set_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look)
@@ -151,7 +151,7 @@ const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
             if (item->shape != walk->shape)
                 walk->covers = shape_covers(e, item->shape, walk->wanted);
             walk->shape = item->shape;
-            if (walk->covers && set_matches(e, walk->memory, item->look)) return item;
+            if (walk->covers && set_accepts(e, walk->memory, item->look)) return item;
         }
     }
     return NULL;

@@ -77,9 +77,8 @@ static void preempt_take(struct decider *e, struct want *w, struct supply_pool *
 /* Counts machines that are drained for the Need, then machines that are drained for no Need. */
 static void preempt_coming_back(struct decider *e, struct want *w)
 {
-    struct supply_pool *pool = &e->own_pool;
+    struct supply_pool *pool = own_pool_begin(e);
 
-    pool->count = pool->head = 0;
     own_add(e, w, MACHINE_DRAINING, pool);
     preempt_take(e, w, pool);
     if (!w->live || !e->inventory->nobodys.count) return;
@@ -92,9 +91,8 @@ static struct supply_pool *preempt_gang_pool(struct decider *e, const struct wan
                                              enum pool_kind kind)
 {
     const struct set_memory *memory = set_recall(e, w->demand->kind->set);
-    struct supply_pool *pool = &e->own_pool;
+    struct supply_pool *pool = own_pool_begin(e);
 
-    pool->count = pool->head = 0;
     if (kind == POOL_OF_EXCESS) tails_add(e, w, memory, pool);
     for (uint32_t i = 0; kind == POOL_OF_VICTIMS && i < w->domain->count; i++) {
         const struct look *look = posting_look(e->inventory, w->domain, i);

@@ -71,11 +71,18 @@ static void price_lists_make(struct decider *e, enum pool_state state, struct pr
 
 /* --- orders --- */
 
-static int price_entry_compare(const void *left, const void *right)
+/* A merge sort, because qsort() calls a function for each comparison. `spare` has room for half of
+ * the entries. */
+static void price_entries_sort(struct price_entry *at, uint32_t count, struct price_entry *spare)
 {
-    const struct price_entry *a = left, *b = right;
+    uint32_t half = count / 2, from = half, to = 0;
 
-    return a->first < b->first ? -1 : a->first > b->first;
+    if (count < 2) return;
+    price_entries_sort(at, half, spare);
+    price_entries_sort(at + half, count - half, spare);
+    memcpy(spare, at, half * sizeof *at);
+    for (const struct price_entry *end = spare + half; spare < end; to++)
+        at[to] = from < count && at[from].first < spare->first ? at[from++] : *spare++;
 }
 
 static struct price_order *price_order_make(struct decider *e, const struct price_list *list,
@@ -83,15 +90,16 @@ static struct price_order *price_order_make(struct decider *e, const struct pric
 {
     struct price_order *order = decider_alloc(e, 1, sizeof *order);
     struct price_entry *at = decider_room(e, list->count, sizeof *at);
+    struct price_entry *spare = decider_room(e, list->count / 2 + 1, sizeof *at);
     double penalty = penalty_dollars((uint8_t)bucket);
 
-    if (!order || !at) return NULL;
+    if (!order || !at || !spare) return NULL;
     for (uint32_t i = 0; i < list->count; i++) {
         const struct price_item *item = &list->items[i];
         at[i] = (struct price_entry){effective_cost(item->price, item->probability, penalty),
                                      item->cohort, item->look};
     }
-    qsort(at, list->count, sizeof *at, price_entry_compare);
+    price_entries_sort(at, list->count, spare);
     *order = (struct price_order){
         .bucket = bucket, .at = at, .count = list->count, .next = list->orders};
     return order;
@@ -217,7 +225,7 @@ void price_lists_pull(struct decider *e, struct supply_pool *pool)
         if (++c->next == c->order->count) *c = pool->cursors[--pool->cursor_count];
         if (pool->cursor_count > 1)
             sift_down(pool->cursors, sizeof *c, pool->cursor_count, 0, price_cursor_before, NULL);
-        if (entry_used_up(e, entry) || !set_matches(e, pool->memory, entry->look)) continue;
+        if (entry_used_up(e, entry) || !set_accepts(e, pool->memory, entry->look)) continue;
         pool_add(e, pool, source_of(e, slot_map_get(&e->inventory->cohort_slots, entry->cohort)),
                  first, 0);
         return;
@@ -236,7 +244,7 @@ uint64_t price_lists_count(struct decider *e, enum pool_state state,
         for (uint32_t i = 0; machines < most && i < list->count; i++) {
             const struct price_item *item = &list->items[i];
             if (item->kept && !with_kept) continue;
-            if (set_matches(e, memory, item->look)) machines += item->machines;
+            if (set_accepts(e, memory, item->look)) machines += item->machines;
         }
     }
     return min_u64(machines, most);

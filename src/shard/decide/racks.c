@@ -102,48 +102,35 @@ static void rack_classify(struct decider *e, struct racks *r, uint32_t number)
 
 /* --- racks by value --- */
 
-uint32_t racks_find(const struct racks *r, const struct posting *value)
+static uint32_t *racks_slot(const struct racks *r, const struct posting *value)
 {
     for (uint32_t at = value->slot * 2654435761u;; at++) {
-        uint32_t number = r->by_value[at & r->by_value_mask];
-        if (number == RACK_NONE || r->at[number].value == value) return number;
+        uint32_t *number = &r->by_value[at & r->by_value_mask];
+        if (*number == RACK_NONE || r->at[*number].value == value) return number;
     }
 }
 
-static void racks_by_value_add(struct racks *r, uint32_t number)
+uint32_t racks_find(const struct racks *r, const struct posting *value)
 {
-    uint32_t at = r->at[number].value->slot * 2654435761u;
+    return *racks_slot(r, value);
+}
 
-    while (r->by_value[at & r->by_value_mask] != RACK_NONE) at++;
-    r->by_value[at & r->by_value_mask] = number;
+void rack_amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
+                      int64_t machines)
+{
+    for (uint64_t left = mask; left; left &= left - 1) {
+        *sums++ += (int128)resources_get(shape->alloc, (uint32_t)__builtin_ctzll(left)) * machines;
+    }
 }
 
 static void rack_count(struct racks *r, uint32_t number, const struct machine_shape *shape,
                        int64_t machines)
 {
-    int128 *total = racks_total(r, number);
-    uint32_t i = 0;
-
     r->at[number].count = (uint32_t)(r->at[number].count + machines);
-    for (uint64_t left = r->mask; left; left &= left - 1, i++) {
-        total[i] += (int128)resources_get(shape->alloc, (uint32_t)__builtin_ctzll(left)) * machines;
-    }
+    rack_amounts_add(r->mask, racks_total(r, number), shape, machines);
 }
 
 /* --- building --- */
-
-static void rack_member_add(struct decider *e, struct racks *r, struct rack_member member,
-                            bool kept)
-{
-    if (!member.left) return;
-    if (!kept) {
-        r->members[r->member_count++] = member; /* the array has room */
-    } else if (decider_grow(e, &r->kept, r->kept_count, &r->kept_cap,
-                            sizeof(struct supply_source *))) {
-        r->kept[r->kept_count++] =
-            source_of(e, slot_map_held(&e->inventory->cohort_slots, member.cohort));
-    }
-}
 
 /* Reads only the price list, because fetching every machine would be too slow. */
 static void rack_members_of_list(struct decider *e, struct racks *r, struct price_list *list)
@@ -155,10 +142,15 @@ static void rack_members_of_list(struct decider *e, struct racks *r, struct pric
     for (uint32_t i = 0; i < list->count; i++) {
         const struct price_item *item = &list->items[i];
         if (!values[i] || !set_base_accepts(e, r->memory, item->look)) continue;
-        rack_member_add(e, r,
-                        (struct rack_member){values[i], item->cohort, list->shape,
-                                             price_item_left(e, item), RACK_NONE},
-                        item->kept);
+        uint32_t left = price_item_left(e, item);
+        if (left && !item->kept) {
+            r->members[r->member_count++] =
+                (struct rack_member){values[i], item->cohort, list->shape, left, RACK_NONE};
+        } else if (left && decider_grow(e, &r->kept, r->kept_count, &r->kept_cap,
+                                        sizeof(struct supply_source *))) {
+            r->kept[r->kept_count++] =
+                source_of(e, slot_map_held(&e->inventory->cohort_slots, item->cohort));
+        }
     }
 }
 
@@ -181,15 +173,14 @@ static void racks_fill(struct decider *e, struct racks *r)
     r->by_value_mask = size - 1;
     for (uint32_t i = 0; i < r->member_count; i++) {
         struct rack_member *m = &r->members[i];
-        uint32_t number = racks_find(r, m->value);
-        if (number == RACK_NONE) {
+        uint32_t *slot = racks_slot(r, m->value);
+        if (*slot == RACK_NONE) {
             if (!decider_grow(e, &r->at, r->count, &cap, sizeof *r->at)) return;
-            number = r->count++;
-            r->at[number] = (struct rack){.value = m->value, .member = RACK_NONE};
-            racks_by_value_add(r, number);
+            *slot = r->count++;
+            r->at[*slot] = (struct rack){.value = m->value, .member = RACK_NONE};
         }
-        m->next = r->at[number].member;
-        r->at[number].member = i;
+        m->next = r->at[*slot].member;
+        r->at[*slot].member = i;
     }
     r->totals = decider_alloc(e, (size_t)r->count * r->dimensions, sizeof *r->totals);
     if (!r->totals) return;

@@ -49,6 +49,9 @@ static inline int128 *racks_total(const struct racks *r, uint32_t number)
 {
     return r->totals + (size_t)number * r->dimensions;
 }
+/* Adds the amounts of some machines to sums that are ordered by the dimensions of the mask. */
+void rack_amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
+                      int64_t machines);
 /* NULL: out of memory. */
 struct racks *racks_of(struct decider *e, const struct want *w);
 uint32_t racks_find(const struct racks *r, const struct posting *value);

@@ -300,7 +300,7 @@ bool replay_own(struct decider *e, uint32_t row, struct course *c)
     c->known = true;
     c->again = c->rest_count > 0;
     if (!c->again) e->decision.claimed += c->claimed;
-    assert(row_at(e, row)->has_verdict);
+    assert(row_at(e, row)->course.has_verdict);
     return true;
 }
 

@@ -80,7 +80,7 @@ static void row_carry(struct decider *e, struct row_state *state, uint32_t row)
     uint32_t key = steady_at(e, row)->key;
 
     if (key != KEY_NONE) e->keys[key].steady_row = row;
-    if (!state->has_verdict) return;
+    if (!state->course.has_verdict) return;
     e->verdicts_next[row] = e->verdicts[state->place];
     e->verdicts_next[row].need = e->rows[row];
 }
@@ -196,7 +196,7 @@ void want_begin(struct decider *e, uint32_t row)
     demand->memory = e->slots[row];
     want_find(e, &e->wants[row], demand);
     e->wants[row].parked = row_at(e, row)->parked;
-    row_at(e, row)->has_verdict = false;
+    row_at(e, row)->course.has_verdict = false;
 }
 
 void steady_refresh(struct decider *e)
@@ -223,7 +223,7 @@ void steady_refresh(struct decider *e)
     }
 }
 
-bool steady_takes(struct decider *e, uint32_t row)
+bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state)
 {
     const struct steady *s = steady_at(e, row);
 
@@ -231,6 +231,6 @@ bool steady_takes(struct decider *e, uint32_t row)
     e->key_states[s->key] = key_state(e, true);
     if (s->configured) e->claimed[s->cluster] += s->configured;
     e->decision.claimed += s->machines;
-    if (!row_at(e, row)->has_verdict) verdict_steady(e, row);
+    if (!state->course.has_verdict) verdict_steady(e, row);
     return true;
 }

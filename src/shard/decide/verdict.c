@@ -76,7 +76,7 @@ void verdict_steady(struct decider *e, uint32_t row)
                               .has_domain = demand->gang,
                               .domain = demand->gang ? posting_value(m->domain) : STR_EMPTY,
                               .claimed = m->machines};
-    row_at(e, row)->has_verdict = true;
+    row_at(e, row)->course.has_verdict = true;
 }
 
 static void verdict_make(struct decider *e, uint32_t row)
@@ -96,7 +96,7 @@ static void verdict_make(struct decider *e, uint32_t row)
                               .provisions = w->provisions,
                               .shortage = w->shortage};
     e->decision.claimed += w->claimed;
-    row_at(e, row)->has_verdict = row_at(e, row)->course.settled;
+    row_at(e, row)->course.has_verdict = row_at(e, row)->course.settled;
 }
 
 void verdicts_make(struct decider *e)

@@ -60,9 +60,7 @@ static void victim_put(struct decider *e, struct victim_list *list, const struct
 
     if (!count) return;
     victim = decider_alloc(e, 1, sizeof *victim);
-    if (!decider_grow(e, &list->at, list->count, &list->cap, sizeof *list->at) || !victim) {
-        return;
-    }
+    if (!decider_grow(e, &list->at, list->count, &list->cap, sizeof *list->at) || !victim) return;
     victim->run = (struct supply_source){.cohort = c,
                                          .first = first,
                                          .count = count,

@@ -111,7 +111,7 @@ void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint
         log->at[s->log].count += count; /* continues the last entry */
         return;
     }
-    if (!decider_grow(e, &log->at, log->count, &log->cap, sizeof *log->at)) return;
+    if (!kept_room(e, &log->at, log->count + 1, &log->cap, sizeof *log->at)) return;
     log->at[log->count] = (struct log_entry){s, want, from, count, s->log};
     s->log = log->count++;
 }
