@@ -60,8 +60,8 @@ enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint
 #define DATADIR_CONFLICT  "CONFLICT"
 enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note);
-enum err datadir_mark_write(struct fs *fs, struct entropy *entropy, const char *dir,
-                            const char *name, const struct datadir *datadir, struct note *note);
+enum err datadir_mark_write(struct fs *fs, const char *dir, const char *name,
+                            const struct datadir *datadir, uint64_t unique, struct note *note);
 enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
 struct datadir datadir_draw(struct entropy *entropy); /* draws both identities */
 

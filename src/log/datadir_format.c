@@ -143,13 +143,14 @@ enum err datadir_write_first(const struct datadir_first *first, struct note *not
     options.create = true;
     err = wal_open(&options, false, NULL, NULL, &wal, NULL, note);
     if (err) return err;
+    if (first->index > 0) err = wal_reset(wal, first->index, first->term, note);
     if (first->configuration.len > 0) {
         struct entry entry = {
             .index = 1, .term = first->term, .kind = ENTRY_CHANGE, .bytes = first->configuration};
         struct wal_place place;
         err = wal_append(wal, &entry, 1, &place, note);
-        if (!err) err = wal_seal(wal, note);
     }
+    if (!err) err = wal_seal(wal, note);
     wal_close(wal);
     return err;
 }
@@ -174,7 +175,7 @@ static enum err format_locked(const struct datadir_format_options *options,
     buf_init(&configuration, ENTRY_BYTES_MAX);
     if (options->founders && (err = members_encode(&founders, &configuration)))
         note_set(note, "configuration: %s", err_text(err));
-    if (!err) err = datadir_write_file(fs, dir, DATADIR_NEXT, &datadir, unique, note);
+    if (!err) err = datadir_mark_write(fs, dir, DATADIR_NEXT, &datadir, unique, note);
     if (!err) err = datadir_make_subdirs(fs, dir, unique, note);
     if (!err) {
         struct datadir_first first = {

@@ -30,8 +30,6 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir); /* ERR_COR
 /* Reads FORMAT or FORMAT.new. Returns ERR_NOT_FOUND, ERR_CORRUPT or ERR_VERSION. */
 enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note);
-enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
-                            const struct datadir *datadir, uint64_t unique, struct note *note);
 /* Returns ERR_NOT_READY after an interrupted restore: another restore must complete first. */
 enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note);
 /* Makes the last step of a change: renames FORMAT.new to FORMAT, durably. */
@@ -59,13 +57,14 @@ static inline struct wal_options datadir_wal(struct fs *fs, struct entropy *entr
 /* Removes every file of log/ or snap/, if the directory exists. */
 enum err datadir_empty_subdir(struct fs *fs, const char *dir, const char *name, struct note *note);
 /* The content of a new log: a vote in term `term` for no candidate, and no entries. A
- * configuration, if given, becomes the entry at index 1. */
+ * configuration, if given, becomes the entry at index 1. With `index`, the log continues after a
+ * snapshot of that index and term. */
 struct datadir_first {
     struct fs *fs;
     struct entropy *entropy;
     const char *dir;
     struct datadir datadir;
-    uint64_t term;
+    uint64_t term, index;
     struct str configuration;
 };
 enum err datadir_write_first(const struct datadir_first *first, struct note *note);

@@ -40,7 +40,7 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     err = datadir_begin(fs, dir, &old, &drawn, unique, &next, note);
     if (!err && next.cluster_id) { /* an older release began the rejoin */
         next.cluster_id = 0;
-        err = datadir_write_file(fs, dir, DATADIR_NEXT, &next, unique + 1, note);
+        err = datadir_mark_write(fs, dir, DATADIR_NEXT, &next, unique + 1, note);
     }
     if (err) return err;
     snprintf(name, sizeof name, "damaged-%016" PRIx64, old.replica_id);

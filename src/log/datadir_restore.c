@@ -102,37 +102,22 @@ static enum err write_snapshot(struct datadir_restore_work *work)
     return err;
 }
 
-/* Writes an empty log that continues after the snapshot. */
-static enum err datadir_restore_write_log(struct datadir_restore_work *work)
-{
-    const struct datadir_restore *restore = work->restore;
-    struct datadir_first first = {.fs = restore->fs,
-                                  .entropy = restore->entropy,
-                                  .dir = work->stage,
-                                  .datadir = work->next,
-                                  .term = restore->term};
-    struct wal_options options =
-        datadir_wal(restore->fs, restore->entropy, work->stage, &work->next);
-    struct wal *wal;
-    enum err err = datadir_write_first(&first, work->note);
-    if (!err) err = wal_open(&options, false, NULL, NULL, &wal, NULL, work->note);
-    if (err) return err;
-    err = wal_reset(wal, restore->index, restore->term, work->note);
-    if (!err) err = wal_seal(wal, work->note);
-    wal_close(wal);
-    return err;
-}
-
 static enum err build(struct datadir_restore_work *work)
 {
     struct fs *fs = work->restore->fs;
     uint64_t unique = entropy_u64(work->restore->entropy);
+    struct datadir_first first = {.fs = fs,
+                                  .entropy = work->restore->entropy,
+                                  .dir = work->stage,
+                                  .datadir = work->next,
+                                  .term = work->restore->term,
+                                  .index = work->restore->index};
     enum err err = datadir_make(fs, work->stage, work->note);
     if (!err) err = datadir_make_subdirs(fs, work->stage, unique, work->note);
     if (!err) err = write_snapshot(work);
-    if (!err) err = datadir_restore_write_log(work);
+    if (!err) err = datadir_write_first(&first, work->note);
     if (!err)
-        err = datadir_write_file(fs, work->stage, DATADIR_FORMAT, &work->next, unique, work->note);
+        err = datadir_mark_write(fs, work->stage, DATADIR_FORMAT, &work->next, unique, work->note);
     return err;
 }
 

@@ -8,7 +8,7 @@
  * (zeroed, or recycled), so that an append is one write and one fdatasync and changes no metadata.
  * A segment that was not prepared in time grows with each write.
  *
- * Files: log/<sequence, 16 hex>.seg, log/VOTE, log/FORMAT. See docs/formats/log.md. */
+ * Files: log/<sequence, 16 hex>.seg, log/DURABLE, log/VOTE, log/FORMAT. See docs/formats/log.md. */
 #ifndef LOG_WAL_H
 #define LOG_WAL_H
 #include "base/buf.h"
@@ -30,6 +30,9 @@ struct wal_options {
     bool create;            /* creates the first segment of an empty log; without `create` an empty
                                log is ERR_CORRUPT */
 };
+/* How a message about a log without all of its records ends. */
+#define WAL_LOST                                                                                   \
+    "segments are missing or were cut; bring them back, or run `muster coordinator rejoin`"
 struct wal_place {         /* where an entry is on disk */
     uint64_t sequence;     /* number of the segment that contains the entry */
     uint32_t offset, size; /* position and size of the entry's record */
@@ -54,7 +57,7 @@ struct wal_report { /* what recovery found, for the log and for `muster check` *
 enum err wal_open(const struct wal_options *options, bool read_only, wal_found_fn *each,
                   void *context, struct wal **ret_wal, struct wal_report *ret_report,
                   struct note *note);
-void wal_close(struct wal *wal); /* tries to seal the log; accepts NULL */
+void wal_close(struct wal *wal); /* tries to seal and publish the log; accepts NULL */
 /* Appends and syncs all entries: one write and one fdatasync unless a segment ends in between. Sets
  * places[i] for each entry. Any error (ERR_NO_SPACE, ERR_IO, ...) is final. */
 enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
@@ -64,8 +67,11 @@ enum err wal_reset(struct wal *wal, uint64_t index, uint64_t term, struct note *
 /* Appends a durable seal, a record which states that all earlier records are durable. Called after
  * a pause without appends. No effect if the last record is a seal. */
 enum err wal_seal(struct wal *wal, struct note *note);
-/* Marks segments before `sequence` as no longer needed; the current segment always stays.
- * wal_prepare then recycles or removes one segment per call. */
+/* Writes the serial of the last durable record to log/DURABLE, if it rose. A log that ends before
+ * that record is damaged. A full disk is no error, because an older serial is right, too. */
+enum err wal_publish(struct wal *wal, struct note *note);
+/* Marks segments before `sequence` as no longer needed; the current segment and that of the last
+ * record always stay. wal_prepare then recycles or removes one segment per call. */
 enum err wal_release(struct wal *wal, uint64_t sequence, struct note *note);
 /* Does a step of upkeep: handles a released segment, writes zeros ahead in the current segment, or
  * writes part of a spare segment. Writes and syncs at most about 1 MiB, so that a waiting append is
