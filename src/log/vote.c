@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Term and vote: log/VOTE contains the same record in two slots, 4 KiB apart.
- *
- *      0  "mustervt"   8  format (4), 0 (4)   16  serial   24  term   32  candidate
- *     40  0 (4), crc32c of 0..43 (4)
+/* Term and vote: log/VOTE contains the same record in two slots, 4 KiB apart. docs/formats/log.md
+ * has the bytes.
  *
  * A write goes to one slot and is synced, then to the other slot and is synced. So at any moment
  * the valid slot with the higher serial contains the last promised vote. After a torn write the
@@ -17,7 +15,7 @@
 #include "base/crc32c.h"
 #include "log/wal.h"
 
-/* Offsets and sizes of the table at the top of this file. */
+/* Offsets and sizes. */
 enum {
     VOTE_AT_CRC = 44,
     SLOT_BYTES = 48,
