@@ -147,6 +147,14 @@ static enum err bootstrap_make(struct coordinator *c, const char *dir, struct no
     return err;
 }
 
+static enum err judge_name(struct str line, void *context)
+{
+    const struct str *want = context;
+
+    if (!str_starts(line, str_of(want->at, 16))) return ERR_NOT_FOUND; /* an earlier identity's */
+    return str_equal(line, *want) ? ERR_OK : ERR_PRECONDITION;
+}
+
 /* The file NAME has the identity and the name under which the replica ran. Under another replica's
  * name, the leader would take this replica for its successor and remove the other replica. */
 static enum err check_name(struct coordinator *c, const char *dir, uint64_t replica_id,
@@ -154,26 +162,23 @@ static enum err check_name(struct coordinator *c, const char *dir, uint64_t repl
 {
     char path[FS_PATH_CAP], line[160];
     const char *name = conf_text(c->role.conf, "id");
-    struct str want =
-        str_of(line, (size_t)snprintf(line, sizeof line, "%016" PRIx64 " %s\n", replica_id, name));
+    struct str want = {
+        line, (size_t)snprintf(line, sizeof line, "%016" PRIx64 " %s\n", replica_id, name)};
     struct fs *fs = c->role.io->fs;
     struct fs_lock *lock;
-    struct buf found;
     enum err err = fs_path(dir, "NAME", path, note);
 
     if (!err) err = fs_lock_dir(fs, dir, &lock, note);
     if (err) return err;
-    buf_init(&found, sizeof line);
-    err = fs_read_whole(fs, path, sizeof line, &found);
-    if (err == ERR_NOT_FOUND || (!err && !str_starts(buf_peek(&found), str_of(line, 16))))
+    err = fs_read_judged(fs, path, sizeof line, judge_name, &want);
+    if (err == ERR_NOT_FOUND)
         err = fs_noted(fs_publish(fs, path, want, 0600, entropy_u64(c->role.io->entropy)), "write",
                        path, note);
-    else if (err || !str_equal(buf_peek(&found), want))
-        err = note_fail(note, ERR_PRECONDITION,
-                        "%s: the directory is not that of --id %s; start the replica that the file "
-                        "names, or delete the file to rename the replica",
-                        path, name);
-    buf_deinit(&found);
+    else if (err)
+        note_set(note,
+                 "%s: the directory is not that of --id %s; start the replica that the file names, "
+                 "or delete the file to rename the replica",
+                 path, name);
     fs_unlock(fs, lock);
     return err;
 }

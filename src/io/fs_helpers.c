@@ -64,8 +64,8 @@ enum err fs_read_judged(struct fs *fs, const char *path, size_t max, fs_judge_fn
     for (int attempt = 0; attempt < 2 && err == ERR_CORRUPT; attempt++) {
         buf_clear(&content);
         err = fs_read_whole(fs, path, max, &content);
-        if (!err) err = judge(buf_peek(&content), context);
         if (err == ERR_TOO_LARGE || err == ERR_FULL) err = ERR_CORRUPT;
+        if (!err) err = judge(buf_peek(&content), context);
     }
     buf_deinit(&content);
     return err;

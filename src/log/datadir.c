@@ -61,21 +61,6 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir)
 
 /* -- files -- */
 
-enum err datadir_sync(struct fs *fs, const char *dir, struct note *note)
-{
-    return fs_noted(fs_sync_dir(fs, dir), "sync", dir, note);
-}
-
-enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note)
-{
-    return fs_noted(fs_sweep_temps(fs, dir), "sweep", dir, note);
-}
-
-enum err datadir_make(struct fs *fs, const char *dir, struct note *note)
-{
-    return fs_noted(fs_make_dirs(fs, dir, 0700), "make", dir, note);
-}
-
 enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
                      struct note *note)
 {
@@ -128,7 +113,7 @@ enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
     enum err err = datadir_read_file(fs, dir, name, ret_datadir, note);
 
     /* Syncs the directory, because the file's writer may have died before the name was durable. */
-    return err ? err : datadir_sync(fs, dir, note);
+    return err ? err : fs_noted(fs_sync_dir(fs, dir), "sync", dir, note);
 }
 
 enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct note *note)
@@ -143,7 +128,7 @@ enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct
 enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     enum err err = datadir_remove(fs, dir, name, note);
-    return err ? err : datadir_sync(fs, dir, note);
+    return err ? err : fs_noted(fs_sync_dir(fs, dir), "sync", dir, note);
 }
 
 struct datadir datadir_draw(struct entropy *entropy)
@@ -161,7 +146,7 @@ enum err datadir_commit(struct fs *fs, const char *dir, struct note *note)
     if (!err) err = fs_path(dir, DATADIR_FORMAT, to, note);
     if (err) return err;
     err = fs_noted(fs_rename(fs, from, to), "name", to, note);
-    return err ? err : datadir_sync(fs, dir, note);
+    return err ? err : fs_noted(fs_sync_dir(fs, dir), "sync", dir, note);
 }
 
 uint64_t datadir_draw_id(struct entropy *entropy)
@@ -200,7 +185,7 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
 {
     struct datadir found = {.replica_id = 0};
     enum err err = datadir_not_restoring(fs, dir, note);
-    if (!err) err = datadir_sweep(fs, dir, note);
+    if (!err) err = fs_noted(fs_sweep_temps(fs, dir), "sweep", dir, note);
     if (err) return err;
     err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;

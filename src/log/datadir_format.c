@@ -19,7 +19,7 @@ static enum err datadir_format_make_room(struct fs *fs, const char *dir, const c
     char room[FS_PATH_CAP], path[FS_PATH_CAP];
     bool made = false;
     enum err err = fs_path(dir, name, room, note);
-    if (!err) err = datadir_make(fs, room, note);
+    if (!err) err = fs_noted(fs_make_dirs(fs, room, 0700), "make", room, note);
     if (!err) err = datadir_has(fs, room, DATADIR_FORMAT, &made, note);
     if (!err) err = fs_path(room, DATADIR_FORMAT, path, note);
     if (err || made) return err;
@@ -170,7 +170,7 @@ static enum err format_locked(const struct datadir_format_options *options,
 
     enum err err = datadir_must_be_free(fs, dir, note);
     if (!err && options->founders) err = founders_check(options, &datadir, &founders, note);
-    if (!err) err = datadir_sweep(fs, dir, note);
+    if (!err) err = fs_noted(fs_sweep_temps(fs, dir), "sweep", dir, note);
     if (err) return err;
     buf_init(&configuration, ENTRY_BYTES_MAX);
     if (options->founders && (err = members_encode(&founders, &configuration)))
@@ -198,7 +198,8 @@ enum err datadir_format(const struct datadir_format_options *options, struct dat
                         struct note *note)
 {
     struct fs_lock *lock;
-    enum err err = datadir_make(options->fs, options->dir, note);
+    enum err err =
+        fs_noted(fs_make_dirs(options->fs, options->dir, 0700), "make", options->dir, note);
     if (!err) err = fs_lock_dir(options->fs, options->dir, &lock, note);
     if (err) return err;
     err = format_locked(options, ret_datadir, note);

@@ -36,11 +36,7 @@ enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
 /* Creates log/ and snap/ with their FORMAT lines. Existing directories are kept. */
 enum err datadir_make_subdirs(struct fs *fs, const char *dir, uint64_t unique, struct note *note);
-/* These functions write the failed operation and its path to `note`. */
-enum err datadir_sync(struct fs *fs, const char *dir, struct note *note);
-enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note); /* removes temporaries */
-enum err datadir_make(struct fs *fs, const char *dir, struct note *note);
-/* Removes a file or an empty directory, if it exists. Durable only after datadir_sync. */
+/* Removes a file or an empty directory, if it exists. Durable only after fs_sync_dir. */
 enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
 enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
                      struct note *note);

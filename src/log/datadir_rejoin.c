@@ -45,7 +45,7 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     if (err) return err;
     snprintf(name, sizeof name, "damaged-%016" PRIx64, old.replica_id);
     err = fs_path(dir, name, aside, note);
-    if (!err) err = datadir_make(fs, aside, note);
+    if (!err) err = fs_noted(fs_make_dirs(fs, aside, 0700), "make", aside, note);
     if (!err) err = put_aside(fs, dir, aside, "log", note);
     if (!err) err = put_aside(fs, dir, aside, "snap", note);
     if (!err) err = datadir_make_subdirs(fs, dir, unique, note);

@@ -50,7 +50,8 @@ static enum err clear_stage(struct datadir_restore_work *work)
     struct fs *fs = work->restore->fs;
     bool left = false;
     enum err err = datadir_has(fs, work->restore->dir, STAGE, &left, work->note);
-    if (!err && left) err = datadir_sweep(fs, work->stage, work->note);
+    if (!err && left)
+        err = fs_noted(fs_sweep_temps(fs, work->stage), "sweep", work->stage, work->note);
     if (err || !left) return err;
     err = remove_room(work, work->stage, "log");
     if (!err) err = remove_room(work, work->stage, "snap");
@@ -112,7 +113,7 @@ static enum err build(struct datadir_restore_work *work)
                                   .datadir = work->next,
                                   .term = work->restore->term,
                                   .index = work->restore->index};
-    enum err err = datadir_make(fs, work->stage, work->note);
+    enum err err = fs_noted(fs_make_dirs(fs, work->stage, 0700), "make", work->stage, work->note);
     if (!err) err = datadir_make_subdirs(fs, work->stage, unique, work->note);
     if (!err) err = write_snapshot(work);
     if (!err) err = datadir_write_first(&first, work->note);
@@ -149,17 +150,19 @@ static enum err take_place(struct datadir_restore_work *work)
     if (!err) err = move_in(work, "log");
     if (!err) err = move_in(work, "snap");
     if (!err) err = move_in(work, DATADIR_FORMAT);
-    if (!err) err = datadir_sync(restore->fs, work->stage, work->note);
-    if (!err) err = datadir_sync(restore->fs, dir, work->note);
+    if (!err)
+        err = fs_noted(fs_sync_dir(restore->fs, work->stage), "sync", work->stage, work->note);
+    if (!err) err = fs_noted(fs_sync_dir(restore->fs, dir), "sync", dir, work->note);
     if (!err) err = remove_one(work, dir, DATADIR_RESTORE);
     if (!err) err = remove_one(work, dir, STAGE);
-    return err ? err : datadir_sync(restore->fs, dir, work->note);
+    return err ? err : fs_noted(fs_sync_dir(restore->fs, dir), "sync", dir, work->note);
 }
 
 static enum err restore_locked(struct datadir_restore_work *work)
 {
     const struct datadir_restore *restore = work->restore;
-    enum err err = datadir_sweep(restore->fs, restore->dir, work->note);
+    enum err err =
+        fs_noted(fs_sweep_temps(restore->fs, restore->dir), "sweep", restore->dir, work->note);
     if (!err) err = clear_stage(work);
     if (!err) err = build(work);
     return err ? err : take_place(work);
@@ -187,7 +190,8 @@ enum err datadir_restore(const struct datadir_restore *restore, struct datadir *
     struct datadir_restore_work work = {.restore = restore, .note = note};
     enum err err = datadir_restore_check_options(restore, note);
     if (!err) err = fs_path(restore->dir, STAGE, work.stage, note);
-    if (!err) err = datadir_make(restore->fs, restore->dir, note);
+    if (!err)
+        err = fs_noted(fs_make_dirs(restore->fs, restore->dir, 0700), "make", restore->dir, note);
     if (!err) err = fs_lock_dir(restore->fs, restore->dir, &lock, note);
     if (err) return err;
     work.next = datadir_draw(restore->entropy);

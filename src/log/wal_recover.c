@@ -386,7 +386,7 @@ static enum err judge_durable(struct str bytes, void *context)
     size_t size;
     enum err err = record_read(bytes, r->wal->replica_id, &record, &size);
     if (!err) r->wal->published = record.serial;
-    return err;
+    return err ? ERR_CORRUPT : ERR_OK;
 }
 
 /* Refuses a log that ends at `end`, before the record that log/DURABLE names. Logs of earlier

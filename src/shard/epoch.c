@@ -10,11 +10,12 @@ enum { EPOCH_FILE_MAX = 64, EPOCH_MODE = 0600 };
 #define EPOCH_LAST     ((uint64_t)INT64_MAX) /* the largest int64, because the wire uses int64 */
 #define EPOCH_SET_MOST (EPOCH_LAST / 2)
 
-static enum err read_text(struct str text, uint64_t *ret_epoch)
+static enum err read_text(struct str text, void *ret_epoch)
 {
-    enum err err = str_to_u64(str_trim(text), ret_epoch);
+    uint64_t *epoch = ret_epoch;
+    enum err err = str_to_u64(str_trim(text), epoch);
 
-    return !err && *ret_epoch >= EPOCH_LAST ? ERR_TOO_LARGE : err;
+    return !err && *epoch >= EPOCH_LAST ? ERR_TOO_LARGE : err;
 }
 
 static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note *note)
@@ -26,19 +27,12 @@ static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note 
 /* Reads the stored epoch, which is 0 if no start was counted yet. */
 static enum err epoch_read(struct fs *fs, const char *path, uint64_t *ret_epoch, struct note *note)
 {
-    struct buf held;
     enum err err;
 
     *ret_epoch = 0;
-    buf_init(&held, EPOCH_FILE_MAX);
-    err = fs_read_whole(fs, path, EPOCH_FILE_MAX, &held);
-    if (!err)
-        err = read_text(buf_peek(&held), ret_epoch);
-    else if (err == ERR_NOT_FOUND)
-        err = ERR_OK;
-    buf_deinit(&held);
-    if (err) note_set(note, "%s: %s; a shard must not guess its epoch", path, err_text(err));
-    return err;
+    err = fs_read_judged(fs, path, EPOCH_FILE_MAX, read_text, ret_epoch);
+    if (!err || err == ERR_NOT_FOUND) return ERR_OK;
+    return note_fail(note, err, "%s: %s; a shard must not guess its epoch", path, err_text(err));
 }
 
 static enum err epoch_write(struct fs *fs, const char *path, uint64_t epoch, uint64_t unique,
