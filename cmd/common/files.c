@@ -84,8 +84,7 @@ enum err files_below_data_dir(const struct conf *conf, const char *name, const c
 static enum err files_check_lines(struct fs *fs, const char *name, const char *path,
                                   struct note *note)
 {
-    const char *slash = strrchr(path, '/');
-    char first = strcmp(slash ? slash + 1 : path, "LOCK") == 0 ? 'p' : '{';
+    char first = str_ends(str_from(path), STR("/LOCK")) ? 'p' : '{';
     struct fs_file *file;
     size_t got;
 

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encoding of a segment file: records in sequence, each with its own checksum. Pure.
  *
- * docs/formats/log.md has the bytes. A record is a head, the entry's bytes, and zeros up to the
- * next multiple of 8. Its CRC-32C covers everything but the CRC and is salted with the segment's
- * random identity, so that old content of a recycled file is never mistaken for a record.
- *
- * The log is append-only. A record with an earlier index replaces that entry and all later ones;
- * there is no other truncation. RECORD_RESET means that the log continues after a snapshot.
- * RECORD_SEAL carries no entry: it states how much was durable, and as the last record of a segment
- * it names the next segment.
- *
- * `serial` numbers records without gap over all segments. `synced` is the highest serial that was
- * durable when the record was written. With `synced` a reader distinguishes a torn tail (never
- * acknowledged: cut it) from damage (at or below a later record's `synced`: stop). */
+ * docs/formats/log.md has the bytes, and says what a reader concludes from `serial` and `synced`.
+ * The checksums are salted with the segment's random identity, so that old content of a recycled
+ * file is never mistaken for a record. */
 #ifndef LOG_RECORD_H
 #define LOG_RECORD_H
 #include "base/str.h"
