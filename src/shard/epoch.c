@@ -18,12 +18,6 @@ static enum err read_text(struct str text, void *ret_epoch)
     return !err && *epoch >= EPOCH_LAST ? ERR_TOO_LARGE : err;
 }
 
-static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note *note)
-{
-    if (snprintf(path, FS_PATH_CAP, "%s/epoch", dir) < FS_PATH_CAP) return ERR_OK;
-    return note_fail(note, ERR_INVALID, "data-dir: too long a path");
-}
-
 /* Reads the stored epoch, which is 0 if no start was counted yet. */
 static enum err epoch_read(struct fs *fs, const char *path, uint64_t *ret_epoch, struct note *note)
 {
@@ -50,12 +44,20 @@ static enum err epoch_write(struct fs *fs, const char *path, uint64_t epoch, uin
 enum err epoch_next(struct fs *fs, const char *dir, uint64_t unique, uint64_t *ret_epoch,
                     struct note *note)
 {
-    char path[FS_PATH_CAP];
-    uint64_t epoch;
-    enum err err = epoch_path(dir, path, note);
+    char path[FS_PATH_CAP], newest_path[FS_PATH_CAP];
+    uint64_t epoch, newest;
+    enum err err = fs_path(dir, "epoch", path, note);
 
+    if (!err) err = fs_path(dir, "epoch.newest", newest_path, note);
     if (!err) err = epoch_read(fs, path, &epoch, note);
+    if (!err) err = epoch_read(fs, newest_path, &newest, note);
+    if (!err && epoch < newest)
+        return note_fail(note, ERR_PRECONDITION,
+                         "%s went back from %" PRIu64 " to %" PRIu64
+                         ": run `muster shard set-epoch --data-dir %s %" PRIu64 "`",
+                         path, newest, epoch, dir, newest);
     if (!err) err = epoch_write(fs, path, epoch + 1, unique, note);
+    if (!err) err = epoch_write(fs, newest_path, epoch + 1, unique + 1, note);
     if (!err) *ret_epoch = epoch + 1;
     return err;
 }
@@ -65,7 +67,7 @@ enum err epoch_set(struct fs *fs, const char *dir, uint64_t at_least, uint64_t u
 {
     char path[FS_PATH_CAP];
     uint64_t epoch;
-    enum err err = epoch_path(dir, path, note);
+    enum err err = fs_path(dir, "epoch", path, note);
 
     if (!err) err = epoch_read(fs, path, &epoch, note);
     if (err) return err;

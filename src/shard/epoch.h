@@ -3,14 +3,15 @@
  * that the provider refuses an old process that does not know it was replaced.
  *
  * Stored as decimal text in <dir>/epoch, in the original's format. A missing file means 0. Anything
- * else in the file, except blanks, is a fatal error, because a guess could decrease the epoch. */
+ * else in the file, except blanks, is a fatal error, because a guess could decrease the epoch. The
+ * copy in <dir>/epoch.newest shows that an older file came back. */
 #ifndef SHARD_EPOCH_H
 #define SHARD_EPOCH_H
 #include "io/fs.h"
 
 /* Reads the epoch, adds one, writes it durably and returns it. The directory must be locked. The
  * shard must not start after an error: ERR_PARSE with a note, ERR_TOO_LARGE (no higher number
- * exists), and errors of fs_read_whole and fs_publish. `unique` is passed to fs_publish. */
+ * exists), ERR_PRECONDITION (the file went back), and errors of fs_read_whole and fs_publish. `unique` is passed to fs_publish. */
 enum err epoch_next(struct fs *fs, const char *dir, uint64_t unique, uint64_t *ret_epoch,
                     struct note *note);
 /* Makes the next start use an epoch above `at_least`, after the directory was lost or a copy of it
