@@ -78,8 +78,26 @@ enum err files_below_data_dir(const struct conf *conf, const char *name, const c
     return files_join_path(name, conf_text(conf, "data-dir"), given, path, note);
 }
 
-/* Checks that a file could be written. `base`, its directory, may be NULL; a missing one is made
- * later. */
+/* Refuses an existing file that is not one of JSON lines. It may be muster's own: LOCK, FORMAT, the
+ * epoch. After a power cut, a file of lines may begin with zeros. */
+static enum err files_check_lines(struct fs *fs, const char *name, const char *path,
+                                  struct note *note)
+{
+    char first = str_ends(str_from(path), STR("/LOCK")) ? 'p' : '{';
+    struct fs_file *file;
+    size_t got;
+
+    if (fs_open(fs, path, FS_READ, 0, &file)) return ERR_OK; /* the role reports the error */
+    (void)fs_read_at(fs, file, 0, &first, 1, &got);
+    fs_close(fs, file);
+    if (first == '{' || first == '\0') return ERR_OK;
+    return note_fail(note, ERR_INVALID,
+                     "%s %s: the file has other content than lines of JSON; name a new file", name,
+                     path);
+}
+
+/* Checks that an output file could be written. `base`, the directory of the file, may be NULL; a
+ * missing one is made later. */
 static enum err files_check_output(struct fs *fs, const char *name, const char *given,
                                    const char *base, struct note *note)
 {
@@ -91,8 +109,9 @@ static enum err files_check_output(struct fs *fs, const char *name, const char *
 
     if (err) return err;
     if (!fs_stat(fs, path, &info)) {
-        if (info.kind != FS_DIRECTORY) return ERR_OK;
-        return note_fail(note, ERR_INVALID, "%s %s: it is a directory", name, given);
+        if (info.kind == FS_DIRECTORY)
+            return note_fail(note, ERR_INVALID, "%s %s: it is a directory", name, given);
+        return base && info.kind == FS_REGULAR ? files_check_lines(fs, name, path, note) : ERR_OK;
     }
     slash = strrchr(path, '/');
     if (!slash || (below && !strchr(given, '/'))) return ERR_OK;
@@ -129,6 +148,23 @@ static enum err files_check_option(const struct option_table *table, const struc
     return ERR_INTERNAL;
 }
 
+/* Exports and their removal must not meet the files of a replica. A data directory, its log/ and
+ * its snap/ have a file FORMAT. */
+static enum err files_check_export(const struct option_table *table, const struct conf *conf,
+                                   struct fs *fs, struct note *note)
+{
+    const char *dir = files_text_of(table, conf, "snapshot-export-dir");
+    char path[FS_PATH_CAP];
+    struct fs_info info;
+    enum err err = dir ? fs_path(dir, "FORMAT", path, note) : ERR_OK;
+
+    if (err || !dir) return err;
+    if (fs_stat(fs, path, &info) && strcmp(dir, conf_text(conf, "data-dir")) != 0) return ERR_OK;
+    return note_fail(note, ERR_INVALID,
+                     "snapshot-export-dir %s: it belongs to a replica; name a directory of its own",
+                     dir);
+}
+
 static enum err files_check_tls(const struct option_table *table, const struct conf *conf,
                                 size_t which, struct fs *fs, struct note *note)
 {
@@ -158,6 +194,7 @@ enum err files_check(const struct option_table *table, const struct conf *conf, 
     for (size_t i = 0; i < table->count && !err; i++)
         if (files_is_used(table, conf, table->options[i].name))
             err = files_check_option(table, &table->options[i], conf, fs, note);
+    if (!err) err = files_check_export(table, conf, fs, note);
     for (size_t i = 0; i < ARRAY_LEN(tls_files) && !err; i++)
         err = files_check_tls(table, conf, i, fs, note);
     return err;

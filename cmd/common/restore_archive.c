@@ -3,6 +3,7 @@
 #include "common/restore_archive.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/tables_ctl.h"
@@ -33,6 +34,13 @@ static enum err machines_open(struct machines *m)
     return ERR_OK;
 }
 
+static void restore_warn(const char *part)
+{
+    if (strcmp(part, "roster") == 0) return; /* the replicas make themselves known again */
+    fprintf(stderr, "warning: the archive has no %s: what the replicas hold of it will be lost\n",
+            part);
+}
+
 enum err restore_archive(const struct conf *conf, const char *name, bool replaces, bool json,
                          struct buf *out, struct note *note)
 {
@@ -44,7 +52,8 @@ enum err restore_archive(const struct conf *conf, const char *name, bool replace
                                          .archive = conf_argument(conf, 0),
                                          .name = name,
                                          .replaces = replaces,
-                                         .json = json};
+                                         .json = json,
+                                         .warn = restore_warn};
     struct machines machines = {.store = NULL};
     enum err err = machines_open(&machines);
 

@@ -147,6 +147,42 @@ static enum err bootstrap_make(struct coordinator *c, const char *dir, struct no
     return err;
 }
 
+static enum err judge_name(struct str line, void *context)
+{
+    const struct str *want = context;
+
+    if (!str_starts(line, str_of(want->at, 16))) return ERR_NOT_FOUND; /* an earlier identity's */
+    return str_equal(line, *want) ? ERR_OK : ERR_PRECONDITION;
+}
+
+/* The file NAME has the identity and the name under which the replica ran. Under another replica's
+ * name, the leader would take this replica for its successor and remove the other replica. */
+static enum err check_name(struct coordinator *c, const char *dir, uint64_t replica_id,
+                           struct note *note)
+{
+    char path[FS_PATH_CAP], line[160];
+    const char *name = conf_text(c->role.conf, "id");
+    struct str want = {
+        line, (size_t)snprintf(line, sizeof line, "%016" PRIx64 " %s\n", replica_id, name)};
+    struct fs *fs = c->role.io->fs;
+    struct fs_lock *lock;
+    enum err err = fs_path(dir, "NAME", path, note);
+
+    if (!err) err = fs_lock_dir(fs, dir, &lock, note);
+    if (err) return err;
+    err = fs_read_judged(fs, path, sizeof line, judge_name, &want);
+    if (err == ERR_NOT_FOUND)
+        err = fs_noted(fs_publish(fs, path, want, 0600, entropy_u64(c->role.io->entropy)), "write",
+                       path, note);
+    else if (err)
+        note_set(note,
+                 "%s: the directory is not that of --id %s; start the replica that the file names, "
+                 "or delete the file to rename the replica",
+                 path, name);
+    fs_unlock(fs, lock);
+    return err;
+}
+
 enum err coordinator_directory(struct coordinator *c, struct note *note)
 {
     const char *dir = conf_text(c->role.conf, "data-dir");
@@ -157,7 +193,11 @@ enum err coordinator_directory(struct coordinator *c, struct note *note)
     if (c->join_addresses[0] && conf_number(c->role.conf, "bootstrap-expect") == 1)
         LOG_WARN(c->log, "bootstrap-expect is 1: if ordinal 0 loses its data directory while the "
                          "others are down, it bootstraps a second cluster");
-    if (err == ERR_NOT_FOUND) return bootstrap_make(c, dir, note);
+    if (err == ERR_NOT_FOUND) {
+        err = bootstrap_make(c, dir, note);
+        if (!err) err = datadir_read(fs, dir, &known, note);
+    }
+    if (!err) err = check_name(c, dir, known.replica_id, note);
     if (err) return err;
     err = datadir_mark_read(fs, dir, DATADIR_CONFLICT, &refused, note);
     if (err == ERR_NOT_FOUND) return ERR_OK;

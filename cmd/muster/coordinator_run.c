@@ -125,8 +125,8 @@ static void on_rival(void *owner, const struct note *note)
     struct datadir mark = {.replica_id = status.id, .cluster_id = status.cluster_id};
     struct note why;
 
-    if (datadir_mark_write(c->role.io->fs, c->role.io->entropy, conf_text(c->role.conf, "data-dir"),
-                           DATADIR_CONFLICT, &mark, &why))
+    if (datadir_mark_write(c->role.io->fs, conf_text(c->role.conf, "data-dir"), DATADIR_CONFLICT,
+                           &mark, entropy_u64(c->role.io->entropy), &why))
         LOG_ERROR(c->log,
                   "could not record the conflict with another cluster: the next start does not "
                   "know of it",

@@ -100,10 +100,8 @@ enum err provider_backend_check(const struct conf *conf, struct fs *fs, struct n
     if (!path || conf_choice(conf, "backend") != BACKEND_CATALOGUE) return ERR_OK;
     buf_init(&text, CATALOGUE_BYTES_MAX);
     err = fs_read_whole(fs, path, CATALOGUE_BYTES_MAX, &text);
-    if (err)
-        note_set(note, "%s", err_text(err));
-    else
-        err = catalogue_open(buf_peek(&text), &catalogue, note);
+    if (err) note_set(note, "%s", err_text(err));
+    if (!err) err = catalogue_open(buf_peek(&text), &catalogue, note);
     if (err) note_prefix(note, "catalogue %s", path);
     catalogue_close(catalogue);
     buf_deinit(&text);

@@ -170,12 +170,13 @@ enum err archive_tool_restore(const struct restore_request *wish, const struct s
     const struct archive_facts *facts;
     struct archive *archive;
     struct datadir made;
-    enum err err = may_replace(wish, note);
+    enum err err = open_archive(wish->to.fs, wish->archive, more, &archive, note);
 
-    if (!err) err = open_archive(wish->to.fs, wish->archive, more, &archive, note);
     if (err) return err;
     facts = archive_facts(archive);
-    err = archive_restore(archive, &wish->to, &made, note);
+    for (size_t i = 0; wish->warn && i < facts->lacks_count; i++) wish->warn(facts->lacks[i]);
+    err = may_replace(wish, note);
+    if (!err) err = archive_restore(archive, &wish->to, &made, note);
     if (!err)
         err = wish->json ? restored_json(wish, facts, &made, out) : say_restored(wish, facts, out);
     archive_close(archive);

@@ -10,6 +10,8 @@ struct restore_request {
     const char *name; /* name of the node, for the report */
     bool replaces;    /* replace the directory's content; false: ERR_EXISTS */
     bool json;
+    /* Called before anything changes, for each part of the state that the archive lacks; or NULL. */
+    void (*warn)(const char *part);
 };
 /* Restores an archive and appends a report to `out`. `more` is as in archive_open. ERR_BUSY: the
  * directory is in use. ERR_CORRUPT: not an archive, or damaged. Errors of archive_restore. */

@@ -344,8 +344,8 @@ static enum err bootstrap_take_identity(struct bootstrap *b, struct note *note)
 
     if (err == ERR_NOT_FOUND) {
         b->identity = datadir_draw(b->io->entropy);
-        err = datadir_mark_write(fs, b->io->entropy, b->options.dir, DATADIR_BOOTSTRAP,
-                                 &b->identity, note);
+        err = datadir_mark_write(fs, b->options.dir, DATADIR_BOOTSTRAP, &b->identity,
+                                 entropy_u64(b->io->entropy), note);
     }
     return !err && b->identity.cluster_id == 0 ? ERR_CORRUPT : err;
 }

@@ -95,10 +95,8 @@ enum err fleet_seed_read(struct fs *fs, const char *path, struct fleet_seed *ret
 
     buf_init(&text, FLEET_SEED_BYTES_MAX);
     err = fs_read_whole(fs, path, FLEET_SEED_BYTES_MAX, &text);
-    if (err)
-        note_set(note, "%s", err_text(err));
-    else
-        err = fleet_seed_parse(buf_peek(&text), ret_seed, note);
+    if (err) note_set(note, "%s", err_text(err));
+    if (!err) err = fleet_seed_parse(buf_peek(&text), ret_seed, note);
     if (err) note_prefix(note, "bootstrap state %s", path);
     buf_deinit(&text);
     return err;

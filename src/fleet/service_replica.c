@@ -487,8 +487,8 @@ static enum err store_promise(const struct fleet_service *service,
 {
     struct datadir mark = {.replica_id = asked->replica_id, .cluster_id = asked->cluster_id};
     char cluster[HEX_LEN + 1];
-    enum err err = datadir_mark_write(service->io->fs, service->io->entropy, service->options.dir,
-                                      DATADIR_PROMISE, &mark, note);
+    enum err err = datadir_mark_write(service->io->fs, service->options.dir, DATADIR_PROMISE, &mark,
+                                      entropy_u64(service->io->entropy), note);
 
     snprintf(cluster, sizeof cluster, "%016" PRIx64, asked->cluster_id);
     if (!err)

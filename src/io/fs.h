@@ -84,7 +84,13 @@ void fs_unlock(struct fs *fs, struct fs_lock *lock); /* NULL is allowed */
 /* Appends the whole file to `into`, or nothing. ERR_TOO_LARGE: the file has more than `max` bytes.
  * ERR_FULL: the buffer is too small. */
 enum err fs_read_whole(struct fs *fs, const char *path, size_t max, struct buf *into);
-/* Writes "<dir>/<name>" to `path`. ERR_INVALID with a note: longer than FS_PATH_CAP. */
+/* Reads a small file and passes its content to `judge`, which accepts or refuses the content. A
+ * file of more than `max` bytes is ERR_CORRUPT. A single read may return wrong bytes, so the file is
+ * read again before damage is reported. */
+typedef enum err fs_judge_fn(struct str content, void *context);
+enum err fs_read_judged(struct fs *fs, const char *path, size_t max, fs_judge_fn *judge,
+                        void *context);
+/* Returns "<dir>/<name>" in `path`. ERR_INVALID with a note if the path exceeds FS_PATH_CAP. */
 enum err fs_path(const char *dir, const char *name, char path[FS_PATH_CAP], struct note *note);
 /* Returns `err`. An error sets the note to "<what> <path>: <text of err>". */
 enum err fs_noted(enum err err, const char *what, const char *path, struct note *note);

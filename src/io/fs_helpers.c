@@ -53,6 +53,22 @@ enum err fs_read_whole(struct fs *fs, const char *path, size_t max, struct buf *
     return err;
 }
 
+enum err fs_read_judged(struct fs *fs, const char *path, size_t max, fs_judge_fn *judge,
+                        void *context)
+{
+    struct buf content;
+    enum err err = ERR_CORRUPT;
+    buf_init(&content, max);
+    for (int attempt = 0; attempt < 2 && err == ERR_CORRUPT; attempt++) {
+        buf_clear(&content);
+        err = fs_read_whole(fs, path, max, &content);
+        if (err == ERR_TOO_LARGE || err == ERR_FULL) err = ERR_CORRUPT;
+        if (!err) err = judge(buf_peek(&content), context);
+    }
+    buf_deinit(&content);
+    return err;
+}
+
 /* -- names -- */
 
 enum err fs_path(const char *dir, const char *name, char path[FS_PATH_CAP], struct note *note)

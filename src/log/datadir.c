@@ -61,21 +61,6 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir)
 
 /* -- files -- */
 
-enum err datadir_sync(struct fs *fs, const char *dir, struct note *note)
-{
-    return fs_noted(fs_sync_dir(fs, dir), "sync", dir, note);
-}
-
-enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note)
-{
-    return fs_noted(fs_sweep_temps(fs, dir), "sweep", dir, note);
-}
-
-enum err datadir_make(struct fs *fs, const char *dir, struct note *note)
-{
-    return fs_noted(fs_make_dirs(fs, dir, 0700), "make", dir, note);
-}
-
 enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
                      struct note *note)
 {
@@ -88,26 +73,14 @@ enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret
     return err == ERR_NOT_FOUND ? ERR_OK : fs_noted(err, "look at", path, note);
 }
 
-/* `judge` accepts or refuses the file's text. */
-typedef enum err judge_fn(struct str text, void *context);
-static enum err read_judged(struct fs *fs, const char *dir, const char *name, judge_fn *judge,
+static enum err read_judged(struct fs *fs, const char *dir, const char *name, fs_judge_fn *judge,
                             void *context, struct note *note)
 {
     char path[FS_PATH_CAP];
-    struct buf text;
     enum err err = fs_path(dir, name, path, note);
     if (err) return err;
-    buf_init(&text, DATADIR_TEXT_CAP);
-    /* Reads twice before reporting damage, because a single read may return wrong bytes. */
-    for (int attempt = 0; attempt < 2; attempt++) {
-        buf_clear(&text);
-        err = fs_read_whole(fs, path, DATADIR_TEXT_CAP, &text);
-        if (err == ERR_TOO_LARGE || err == ERR_FULL) err = ERR_CORRUPT;
-        if (!err) err = judge(buf_peek(&text), context);
-        if (err != ERR_CORRUPT) break;
-    }
+    err = fs_read_judged(fs, path, DATADIR_TEXT_CAP, judge, context);
     if (err) note_set(note, "%s: %s", path, err_text(err));
-    buf_deinit(&text);
     return err;
 }
 
@@ -122,7 +95,7 @@ enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
     return read_judged(fs, dir, name, judge_datadir, ret_datadir, note);
 }
 
-enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
+enum err datadir_mark_write(struct fs *fs, const char *dir, const char *name,
                             const struct datadir *datadir, uint64_t unique, struct note *note)
 {
     char path[FS_PATH_CAP], text[DATADIR_TEXT_CAP];
@@ -139,14 +112,8 @@ enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
 {
     enum err err = datadir_read_file(fs, dir, name, ret_datadir, note);
 
-    /* The file's writer may have died before it synced the directory. */
-    return err ? err : datadir_sync(fs, dir, note);
-}
-
-enum err datadir_mark_write(struct fs *fs, struct entropy *entropy, const char *dir,
-                            const char *name, const struct datadir *datadir, struct note *note)
-{
-    return datadir_write_file(fs, dir, name, datadir, entropy_u64(entropy), note);
+    /* Syncs the directory, because the file's writer may have died before the name was durable. */
+    return err ? err : fs_noted(fs_sync_dir(fs, dir), "sync", dir, note);
 }
 
 enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct note *note)
@@ -161,7 +128,7 @@ enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct
 enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     enum err err = datadir_remove(fs, dir, name, note);
-    return err ? err : datadir_sync(fs, dir, note);
+    return err ? err : fs_noted(fs_sync_dir(fs, dir), "sync", dir, note);
 }
 
 struct datadir datadir_draw(struct entropy *entropy)
@@ -179,7 +146,7 @@ enum err datadir_commit(struct fs *fs, const char *dir, struct note *note)
     if (!err) err = fs_path(dir, DATADIR_FORMAT, to, note);
     if (err) return err;
     err = fs_noted(fs_rename(fs, from, to), "name", to, note);
-    return err ? err : datadir_sync(fs, dir, note);
+    return err ? err : fs_noted(fs_sync_dir(fs, dir), "sync", dir, note);
 }
 
 uint64_t datadir_draw_id(struct entropy *entropy)
@@ -218,13 +185,13 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
 {
     struct datadir found = {.replica_id = 0};
     enum err err = datadir_not_restoring(fs, dir, note);
-    if (!err) err = datadir_sweep(fs, dir, note);
+    if (!err) err = fs_noted(fs_sweep_temps(fs, dir), "sweep", dir, note);
     if (err) return err;
     err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;
     if (err) found = *next;
-    /* Writes even an existing file, because its writer may have died before a sync. */
-    err = datadir_write_file(fs, dir, DATADIR_NEXT, &found, unique, note);
+    /* Writes even an existing file again, because its writer may have died before a sync. */
+    err = datadir_mark_write(fs, dir, DATADIR_NEXT, &found, unique, note);
     if (!err) *ret_next = found;
     return err;
 }
@@ -283,5 +250,5 @@ enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint
                          "%s: of cluster %016" PRIx64 ", cannot join %016" PRIx64, dir,
                          datadir.cluster_id, cluster_id);
     datadir.cluster_id = cluster_id;
-    return datadir_write_file(fs, dir, DATADIR_FORMAT, &datadir, unique, note);
+    return datadir_mark_write(fs, dir, DATADIR_FORMAT, &datadir, unique, note);
 }

@@ -2,19 +2,9 @@
 /* A replica's data directory: its identity, its format version, and the offline tools.
  * docs/formats/data-directory.md has the layout.
  *
- *     FORMAT          muster-data 1
- *                     replica 8c1f0e5b7a3d2240
- *                     cluster 19d2c07be4aa6f31
- *                     check 5a0c93d1
- *     FORMAT.new      exists while a directory is being made or an offline tool runs
- *     RESTORE         exists while a restore replaces the old content; restoring/ before that
- *     BOOTSTRAP       the identities with which a replica is about to bootstrap a cluster
- *     PROMISE         the identities of a bootstrap that this replica promised not to join
- *     CONFLICT        the FORMAT that must not be served: another cluster lists this replica
- *     LOCK  log/FORMAT  log/VOTE  log/<n>.seg  snap/FORMAT  snap/<n>.snap
- *
- * The identity is random and never changes. A replica with a wiped or replaced disk is a new
- * replica (rule R1), because a replica that forgot its votes must not vote. */
+ * The identity is drawn at random when the directory is made and never changes. A replica with a
+ * wiped or replaced disk is a new replica (rule R1), because a replica that forgot its votes must
+ * not vote. */
 #ifndef LOG_DATADIR_H
 #define LOG_DATADIR_H
 #include "base/buf.h"
@@ -58,8 +48,8 @@ enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint
 #define DATADIR_CONFLICT  "CONFLICT"
 enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note);
-enum err datadir_mark_write(struct fs *fs, struct entropy *entropy, const char *dir,
-                            const char *name, const struct datadir *datadir, struct note *note);
+enum err datadir_mark_write(struct fs *fs, const char *dir, const char *name,
+                            const struct datadir *datadir, uint64_t unique, struct note *note);
 enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
 struct datadir datadir_draw(struct entropy *entropy); /* draws both identities */
 

@@ -18,7 +18,7 @@ static enum err datadir_format_make_room(struct fs *fs, const char *dir, const c
     char room[FS_PATH_CAP], path[FS_PATH_CAP];
     bool made = false;
     enum err err = fs_path(dir, name, room, note);
-    if (!err) err = datadir_make(fs, room, note);
+    if (!err) err = fs_noted(fs_make_dirs(fs, room, 0700), "make", room, note);
     if (!err) err = datadir_has(fs, room, DATADIR_FORMAT, &made, note);
     if (!err) err = fs_path(room, DATADIR_FORMAT, path, note);
     if (err || made) return err;
@@ -140,13 +140,14 @@ enum err datadir_write_first(const struct datadir_first *first, struct note *not
     options.create = true;
     err = wal_open(&options, false, NULL, NULL, &wal, NULL, note);
     if (err) return err;
+    if (first->index > 0) err = wal_reset(wal, first->index, first->term, note);
     if (first->configuration.len > 0) {
         struct entry entry = {
             .index = 1, .term = first->term, .kind = ENTRY_CHANGE, .bytes = first->configuration};
         struct wal_place place;
         err = wal_append(wal, &entry, 1, &place, note);
-        if (!err) err = wal_seal(wal, note);
     }
+    if (!err) err = wal_seal(wal, note);
     wal_close(wal);
     return err;
 }
@@ -166,12 +167,12 @@ static enum err format_locked(const struct datadir_format_options *options,
 
     enum err err = datadir_must_be_free(fs, dir, note);
     if (!err && options->founders) err = founders_check(options, &datadir, &founders, note);
-    if (!err) err = datadir_sweep(fs, dir, note);
+    if (!err) err = fs_noted(fs_sweep_temps(fs, dir), "sweep", dir, note);
     if (err) return err;
     buf_init(&configuration, ENTRY_BYTES_MAX);
     if (options->founders && (err = members_encode(&founders, &configuration)))
         note_set(note, "configuration: %s", err_text(err));
-    if (!err) err = datadir_write_file(fs, dir, DATADIR_NEXT, &datadir, unique, note);
+    if (!err) err = datadir_mark_write(fs, dir, DATADIR_NEXT, &datadir, unique, note);
     if (!err) err = datadir_make_subdirs(fs, dir, unique, note);
     if (!err) {
         struct datadir_first first = {
@@ -194,7 +195,8 @@ enum err datadir_format(const struct datadir_format_options *options, struct dat
                         struct note *note)
 {
     struct fs_lock *lock;
-    enum err err = datadir_make(options->fs, options->dir, note);
+    enum err err =
+        fs_noted(fs_make_dirs(options->fs, options->dir, 0700), "make", options->dir, note);
     if (!err) err = fs_lock_dir(options->fs, options->dir, &lock, note);
     if (err) return err;
     err = format_locked(options, ret_datadir, note);

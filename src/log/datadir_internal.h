@@ -29,19 +29,13 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir); /* ERR_COR
 /* Errors: ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION. */
 enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note);
-enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
-                            const struct datadir *datadir, uint64_t unique, struct note *note);
-/* ERR_NOT_READY: a restore was interrupted, and a restore must complete first. */
+/* Returns ERR_NOT_READY after an interrupted restore: another restore must complete first. */
 enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note);
 /* The last step of a change: renames FORMAT.new to FORMAT, durably. */
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
 /* Creates log/ and snap/ with their FORMAT files. Keeps existing directories. */
 enum err datadir_make_subdirs(struct fs *fs, const char *dir, uint64_t unique, struct note *note);
-/* On errors, `note` gets the operation and the path. */
-enum err datadir_sync(struct fs *fs, const char *dir, struct note *note);
-enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note);
-enum err datadir_make(struct fs *fs, const char *dir, struct note *note);
-/* Removes a file or an empty directory, if there is one. datadir_sync makes the removal durable. */
+/* Removes a file or an empty directory, if it exists. Durable only after fs_sync_dir. */
 enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
 enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
                      struct note *note);
@@ -56,14 +50,15 @@ static inline struct wal_options datadir_wal(struct fs *fs, struct entropy *entr
                                 .replica_id = datadir->replica_id};
 }
 enum err datadir_empty_subdir(struct fs *fs, const char *dir, const char *name, struct note *note);
-/* A new log: a vote of `term` for nobody, and no entry except a configuration at index 1, if
- * given. */
+/* The content of a new log: a vote in term `term` for no candidate, and no entries. A
+ * configuration, if given, becomes the entry at index 1. With `index`, the log continues after a
+ * snapshot of that index and term. */
 struct datadir_first {
     struct fs *fs;
     struct entropy *entropy;
     const char *dir;
     struct datadir datadir;
-    uint64_t term;
+    uint64_t term, index;
     struct str configuration;
 };
 enum err datadir_write_first(const struct datadir_first *first, struct note *note);

@@ -39,12 +39,12 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     err = datadir_begin(fs, dir, &old, &drawn, unique, &next, note);
     if (!err && next.cluster_id) { /* an older release began the rejoin */
         next.cluster_id = 0;
-        err = datadir_write_file(fs, dir, DATADIR_NEXT, &next, unique + 1, note);
+        err = datadir_mark_write(fs, dir, DATADIR_NEXT, &next, unique + 1, note);
     }
     if (err) return err;
     snprintf(name, sizeof name, "damaged-%016" PRIx64, old.replica_id);
     err = fs_path(dir, name, aside, note);
-    if (!err) err = datadir_make(fs, aside, note);
+    if (!err) err = fs_noted(fs_make_dirs(fs, aside, 0700), "make", aside, note);
     if (!err) err = put_aside(fs, dir, aside, "log", note);
     if (!err) err = put_aside(fs, dir, aside, "snap", note);
     if (!err) err = datadir_make_subdirs(fs, dir, unique, note);

@@ -48,7 +48,8 @@ static enum err clear_stage(struct datadir_restore_work *work)
     struct fs *fs = work->restore->fs;
     bool left = false;
     enum err err = datadir_has(fs, work->restore->dir, STAGE, &left, work->note);
-    if (!err && left) err = datadir_sweep(fs, work->stage, work->note);
+    if (!err && left)
+        err = fs_noted(fs_sweep_temps(fs, work->stage), "sweep", work->stage, work->note);
     if (err || !left) return err;
     err = remove_room(work, work->stage, "log");
     if (!err) err = remove_room(work, work->stage, "snap");
@@ -100,37 +101,22 @@ static enum err write_snapshot(struct datadir_restore_work *work)
     return err;
 }
 
-/* An empty log that continues after the snapshot. */
-static enum err datadir_restore_write_log(struct datadir_restore_work *work)
-{
-    const struct datadir_restore *restore = work->restore;
-    struct datadir_first first = {.fs = restore->fs,
-                                  .entropy = restore->entropy,
-                                  .dir = work->stage,
-                                  .datadir = work->next,
-                                  .term = restore->term};
-    struct wal_options options =
-        datadir_wal(restore->fs, restore->entropy, work->stage, &work->next);
-    struct wal *wal;
-    enum err err = datadir_write_first(&first, work->note);
-    if (!err) err = wal_open(&options, false, NULL, NULL, &wal, NULL, work->note);
-    if (err) return err;
-    err = wal_reset(wal, restore->index, restore->term, work->note);
-    if (!err) err = wal_seal(wal, work->note);
-    wal_close(wal);
-    return err;
-}
-
 static enum err build(struct datadir_restore_work *work)
 {
     struct fs *fs = work->restore->fs;
     uint64_t unique = entropy_u64(work->restore->entropy);
-    enum err err = datadir_make(fs, work->stage, work->note);
+    struct datadir_first first = {.fs = fs,
+                                  .entropy = work->restore->entropy,
+                                  .dir = work->stage,
+                                  .datadir = work->next,
+                                  .term = work->restore->term,
+                                  .index = work->restore->index};
+    enum err err = fs_noted(fs_make_dirs(fs, work->stage, 0700), "make", work->stage, work->note);
     if (!err) err = datadir_make_subdirs(fs, work->stage, unique, work->note);
     if (!err) err = write_snapshot(work);
-    if (!err) err = datadir_restore_write_log(work);
+    if (!err) err = datadir_write_first(&first, work->note);
     if (!err)
-        err = datadir_write_file(fs, work->stage, DATADIR_FORMAT, &work->next, unique, work->note);
+        err = datadir_mark_write(fs, work->stage, DATADIR_FORMAT, &work->next, unique, work->note);
     return err;
 }
 
@@ -162,17 +148,19 @@ static enum err take_place(struct datadir_restore_work *work)
     if (!err) err = move_in(work, "log");
     if (!err) err = move_in(work, "snap");
     if (!err) err = move_in(work, DATADIR_FORMAT);
-    if (!err) err = datadir_sync(restore->fs, work->stage, work->note);
-    if (!err) err = datadir_sync(restore->fs, dir, work->note);
+    if (!err)
+        err = fs_noted(fs_sync_dir(restore->fs, work->stage), "sync", work->stage, work->note);
+    if (!err) err = fs_noted(fs_sync_dir(restore->fs, dir), "sync", dir, work->note);
     if (!err) err = remove_one(work, dir, DATADIR_RESTORE);
     if (!err) err = remove_one(work, dir, STAGE);
-    return err ? err : datadir_sync(restore->fs, dir, work->note);
+    return err ? err : fs_noted(fs_sync_dir(restore->fs, dir), "sync", dir, work->note);
 }
 
 static enum err restore_locked(struct datadir_restore_work *work)
 {
     const struct datadir_restore *restore = work->restore;
-    enum err err = datadir_sweep(restore->fs, restore->dir, work->note);
+    enum err err =
+        fs_noted(fs_sweep_temps(restore->fs, restore->dir), "sweep", restore->dir, work->note);
     if (!err) err = clear_stage(work);
     if (!err) err = build(work);
     return err ? err : take_place(work);
@@ -200,7 +188,8 @@ enum err datadir_restore(const struct datadir_restore *restore, struct datadir *
     struct datadir_restore_work work = {.restore = restore, .note = note};
     enum err err = datadir_restore_check_options(restore, note);
     if (!err) err = fs_path(restore->dir, STAGE, work.stage, note);
-    if (!err) err = datadir_make(restore->fs, restore->dir, note);
+    if (!err)
+        err = fs_noted(fs_make_dirs(restore->fs, restore->dir, 0700), "make", restore->dir, note);
     if (!err) err = fs_lock_dir(restore->fs, restore->dir, &lock, note);
     if (err) return err;
     work.next = datadir_draw(restore->entropy);

@@ -1,16 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head, little-endian:
- *
- *      0  u8   format, ENVELOPE_FORMAT
- *      1  u8   length of the actor
- *      2  u16  length of the request id
- *      4  u32  machine
- *      8  u32  version of the command
- *     12  u32  cluster level
- *     16  u64  advance of the replicated clock, nanoseconds
- *     24  u32  length of the command
- *     28  12 bytes of zero; a nonzero byte means a later version
- *     40  actor, request id, command; nothing follows */
+/* Encoding of an entry's envelope; docs/formats/log.md has the bytes. Later versions may use the
+ * zero bytes of the head, so a nonzero byte means another version. */
 #include "log/envelope.h"
 
 #include "base/bytes.h"

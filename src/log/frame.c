@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The encoding of a frame, little-endian:
- *
- *    0  u32  length of the payload
- *    4  u8   kind, then three zeros
- *    8  u32  CRC-32C of the payload, seeded with the CRC of the head
- *   12  u32  CRC-32C of session, bytes 0 to 7, number
- *   16  u64  number
- *
- * Every kind has a minimum and maximum length, so the head alone shows most errors. */
+/* The encoding of a frame; docs/protocols/raft-port.md has the bytes. Every kind has a minimum and
+ * maximum length, so the head alone reveals most errors. */
 #include "log/frame.h"
 
 #include "base/bytes.h"

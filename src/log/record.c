@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding of records and segment heads; see record.h and docs/formats/log.md.
- *
- *      0  crc32c of everything from 4 on, with the padding, salted with the upper half of the salt
- *      4  crc32c of 8..47, salted with the lower half
- *      8  length of the entry's bytes (4), kind (4)
- *     16  serial   24  synced   32  index   40  term
- *     48  bytes, then zeros up to a multiple of 8
- *
- * CRC is linear: with one half for both checksums, two segments with an equal half would accept
- * each other's records. */
+/* Encoding of records and segment heads; see record.h and docs/formats/log.md. The two checksums
+ * use different halves of the salt because CRC is linear. With one half, two segments whose salts
+ * agree in that half would accept each other's records. */
 #include "log/record.h"
 
 #include <string.h>

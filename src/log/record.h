@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encoding of a segment file, a sequence of records (docs/formats/log.md). Pure.
  *
- * A record's CRC-32C is salted with the segment's random identity, so that old content of a
- * recycled file is never a record. A record with an earlier index replaces that entry and all
- * later entries. RECORD_RESET: the log continues after a snapshot. RECORD_SEAL has no entry: it
- * states how much was durable, and at the end of a segment it names the next segment.
- *
- * `serial` numbers records without gap over all segments. `synced` is the highest serial that
- * was durable when the record was written. A bad record at or below a later record's `synced` is
- * damage: stop. Other bad records are a torn tail, never acknowledged: cut it. */
+ * docs/formats/log.md has the bytes, and says what a reader concludes from `serial` and `synced`.
+ * The checksums are salted with the segment's random identity, so that old content of a recycled
+ * file is never mistaken for a record. */
 #ifndef LOG_RECORD_H
 #define LOG_RECORD_H
 #include "base/str.h"

@@ -373,9 +373,10 @@ static enum err join_log(struct replica *replica, struct note *note)
     case DATADIR_JOINS: return ERR_OK;
     case DATADIR_STALE: break;
     case DATADIR_GAP:
-        note_set(note, "%s: the log begins at entry %llu, the snapshot before it ends at %llu",
-                 replica->dir, (unsigned long long)first, (unsigned long long)mark->index);
-        return ERR_CORRUPT;
+        return note_fail(note, ERR_CORRUPT,
+                         "%s/log: begins at entry %" PRIu64 ", but the snapshot ends at %" PRIu64
+                         ": " WAL_LOST,
+                         replica->dir, first, mark->index);
     }
     LOG_WARN(&replica->log, "discarded the log: it ends before the snapshot begins",
              log_u64("last", last), log_u64("snapshot", mark->index));

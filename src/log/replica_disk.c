@@ -74,22 +74,6 @@ static void append_done(struct replica_job *job)
     replica_wake(replica);
 }
 
-static enum err reserve(struct replica_disk *disk, size_t count)
-{
-    struct entry *entries;
-    struct wal_place *places;
-    size_t cap = min_size(max_size(count, 2 * disk->cap), REPLICA_DISK_ENTRIES);
-
-    if (count <= disk->cap) return ERR_OK;
-    entries = realloc(disk->entries, cap * sizeof *entries);
-    if (entries) disk->entries = entries;
-    places = realloc(disk->places, cap * sizeof *places);
-    if (places) disk->places = places;
-    if (!entries || !places) return ERR_NOMEM;
-    disk->cap = cap;
-    return ERR_OK;
-}
-
 static enum err replica_disk_gather(struct replica *replica)
 {
     struct replica_disk *disk = &replica->disk;
@@ -98,17 +82,15 @@ static enum err replica_disk_gather(struct replica *replica)
 
     buf_clear(&disk->bytes);
     for (disk->count = 0; disk->count < REPLICA_DISK_ENTRIES; disk->count++) {
-        struct entry entry;
+        struct entry *entry = &disk->entries[disk->count];
         struct wal_place place;
         enum err err;
 
         if (disk->next + disk->count > last || disk->bytes.len >= REPLICA_DISK_BYTES) break;
-        if (!entries_get(replica->entries, disk->next + disk->count, &entry, &place)) break;
-        assert(entry.bytes.at); /* bytes leave memory only when durable */
-        err = reserve(disk, disk->count + 1);
-        if (!err) err = buf_append(&disk->bytes, entry.bytes);
+        if (!entries_get(replica->entries, disk->next + disk->count, entry, &place)) break;
+        assert(entry->bytes.at); /* bytes leave memory only when durable */
+        err = buf_append(&disk->bytes, entry->bytes);
         if (err) return err;
-        disk->entries[disk->count] = entry;
     }
     for (size_t i = 0; i < disk->count; i++) { /* the buffer no longer moves: set the pointers */
         disk->entries[i].bytes.at = disk->bytes.data ? disk->bytes.data + at : "";
@@ -127,12 +109,8 @@ static void start_append(struct replica *replica)
         disk->valid_to = disk->first + disk->count - 1;
         err = replica_job_start(&disk->append, replica->disk_worker);
     }
-    if (err) {
-        struct note note = {""};
-        disk_failed(replica, err, &note, "hand entries to the disk");
-        return;
-    }
-    if (disk->count == 0) return;
+    if (err) disk_failed(replica, err, &(struct note){""}, "hand entries to the disk");
+    if (err || disk->count == 0) return;
     disk->sealed = false;
     disk->appended_at = replica_now(replica);
     disk->next += disk->count;
@@ -184,10 +162,7 @@ void replica_disk_vote(struct replica *replica, struct vote vote)
     replica->gate.vote_pending = true;
     disk->vote_value = vote;
     err = replica_job_start(&disk->vote, replica->disk_worker);
-    if (err) {
-        struct note note = {""};
-        disk_failed(replica, err, &note, "hand a vote to the disk");
-    }
+    if (err) disk_failed(replica, err, &(struct note){""}, "hand a vote to the disk");
 }
 
 /* -- upkeep -- */
@@ -207,6 +182,7 @@ static enum err run_upkeep(struct replica_job *job)
     case UPKEEP_LOOK:
         disk->upkeep_free_known =
             fs_free_bytes(replica->io->fs, replica->dir, &disk->upkeep_free) == ERR_OK;
+        err = wal_publish(replica->wal, &job->note);
         break;
     }
     disk->upkeep_stats = wal_stats(replica->wal);
@@ -355,6 +331,9 @@ enum err replica_disk_open(struct replica *replica)
     replica_job_init(&disk->vote, replica, run_vote, vote_done);
     replica_job_init(&disk->upkeep, replica, run_upkeep, upkeep_done);
     buf_init(&disk->bytes, REPLICA_DISK_BYTES + ENTRY_BYTES_MAX);
+    disk->entries = calloc(REPLICA_DISK_ENTRIES, sizeof *disk->entries);
+    disk->places = calloc(REPLICA_DISK_ENTRIES, sizeof *disk->places);
+    if (!disk->entries || !disk->places) return ERR_NOMEM;
     disk->durable = disk->reported = entries_last(replica->entries);
     disk->next = disk->durable + 1;
     disk->stats = wal_stats(replica->wal);

@@ -101,9 +101,9 @@ struct replica_disk {  /* replica_disk.c */
     struct replica_job append; /* the append job; owns the fields below */
     bool job_wants_spare;
     struct buf bytes;
-    struct entry *entries;
+    struct entry *entries; /* REPLICA_DISK_ENTRIES, as places */
     struct wal_place *places;
-    size_t count, cap;
+    size_t count;
     uint64_t append_ns;
     struct wal_stats job_stats;
 

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding of a snapshot file.
- *
- * head    0 "mustersn"  8 format (4), size (4)  16 index  24 term  32 members_index
- *        40 cluster_id  48 clock_ns  56 level (4), members (4)  64 0
- *        72 per member: id, role (4), length (4), address, zeros up to a multiple of 8
- *        ...  0 (4), crc32c of all before it (4)
- * chunk   0 crc32c of 4.. with padding, salted with the head's  4 length  8 section (4), 0 (4)
- *        16 number  24 bytes, zeros up to a multiple of 8 */
+/* Encoding of a snapshot file: the head, with the state's index and the members, and the chunks.
+ * docs/formats/log.md has the bytes. */
 #include <inttypes.h>
 #include <string.h>
 

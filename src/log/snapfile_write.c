@@ -65,8 +65,7 @@ static enum err temp_name(struct snap_temp *temp, const struct snapshot_mark *ma
     if (!err) err = fs_noted(fs_rename(temp->fs, temp->path, path), "name", path, note);
     if (err) return err;
     temp->path[0] = '\0';
-    err = snap_sync_names(temp->fs, temp->dir, note);
-    return err;
+    return snap_sync_names(temp->fs, temp->dir, note);
 }
 
 static void temp_close(struct snap_temp *temp)

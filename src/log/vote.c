@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Term and vote: log/VOTE contains the same record in two slots, 4 KiB apart.
- *
- *      0  "mustervt"   8  format (4), 0 (4)   16  serial   24  term   32  candidate
- *     40  0 (4), crc32c of 0..43 (4)
+/* Term and vote: log/VOTE contains the same record in two slots, 4 KiB apart. docs/formats/log.md
+ * has the bytes.
  *
  * Each write goes to one slot and is synced, then to the other slot and is synced. So the valid
  * slot with the higher serial always has the last promised vote, and damage to one slot loses no
@@ -16,6 +14,7 @@
 #include "base/crc32c.h"
 #include "log/wal.h"
 
+/* Offsets and sizes. */
 enum {
     VOTE_AT_CRC = 44,
     SLOT_BYTES = 48,
@@ -114,28 +113,23 @@ static enum err vote_create(struct fs *fs, const char *path, struct note *note)
     return fs_noted(err, "make", path, note);
 }
 
-static enum err vote_load(struct vote_file *file, int *ret_slot, struct note *note)
+struct vote_load {
+    struct vote_file *file;
+    int slot; /* the slot with the vote */
+};
+
+static enum err vote_judge(struct str bytes, void *context)
 {
-    char bytes[SLOT_STEP + SLOT_BYTES];
-    enum err err = ERR_OK;
-    /* Reads twice before reporting damage, because a single read may return wrong bytes. */
-    for (int attempt = 0; attempt < 2; attempt++) {
-        size_t got;
-        err = fs_read_at(file->fs, file->file, 0, bytes, sizeof bytes, &got);
-        if (err) break;
-        err = vote_decode(str_of(bytes, got), &file->vote, &file->serial, ret_slot);
-        if (err != ERR_CORRUPT) break;
-    }
-    if (err) note_set(note, "%s: offset 0: term and vote: %s", file->path, err_text(err));
-    return err;
+    struct vote_load *load = context;
+    return vote_decode(bytes, &load->file->vote, &load->file->serial, &load->slot);
 }
 
 enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_file **ret_file,
                    struct vote *ret_vote, struct note *note)
 {
     struct fs_info info;
-    int slot = 0;
     struct vote_file *file = calloc(1, sizeof *file);
+    struct vote_load load = {.file = file};
     if (!file) return note_fail(note, ERR_NOMEM, "open %s/log/VOTE: %s", dir, err_text(ERR_NOMEM));
     file->fs = fs;
     enum err err = fs_path(dir, "log/VOTE", file->path, note);
@@ -150,11 +144,12 @@ enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_f
         note_set(note, "open %s/log/VOTE: %s", dir, err_text(err));
         goto fail;
     }
-    err = vote_load(file, &slot, note);
-    /* The content may not be durable. The newest slot is rewritten first, so that the other slot
-     * stays valid until the newest slot is durable. */
-    if (!err && !read_only) err = slot_put(file, slot, note);
-    if (!err && !read_only) err = slot_put(file, 1 - slot, note);
+    err = fs_read_judged(fs, file->path, 2 * SLOT_STEP, vote_judge, &load);
+    if (err) note_set(note, "%s: offset 0: term and vote: %s", file->path, err_text(err));
+    /* The content just read may not be durable. Rewrites the newest slot first, in place, so that
+     * the other slot stays until the newest slot is durable. */
+    if (!err && !read_only) err = slot_put(file, load.slot, note);
+    if (!err && !read_only) err = slot_put(file, 1 - load.slot, note);
     if (err) goto fail;
     *ret_vote = file->vote;
     *ret_file = file;

@@ -23,7 +23,7 @@ enum err wal_fail(struct wal *wal, enum err err)
 static enum err fail_here(struct wal *wal, enum err err, const char *what, struct note *note)
 {
     note_set(note, "%s %s/%016" PRIx64 ".seg at %" PRIu64 ": %s", what, wal->dir,
-             wal_in_use(wal)->sequence, wal->offset - wal->batch_len, err_text(err));
+             wal_in_use(wal)->sequence, wal->offset - wal->batch.len, err_text(err));
     return wal_fail(wal, err);
 }
 
@@ -36,31 +36,16 @@ enum err wal_check(const struct wal *wal, struct note *note)
 
 /* -- gathering and writing -- */
 
-static enum err batch_room(struct wal *wal, size_t len, struct note *note)
-{
-    size_t want = wal->batch_len + len, cap = max_size(wal->batch_cap, 64 << 10);
-    if (want <= wal->batch_cap) return ERR_OK;
-    while (cap < want) cap *= 2;
-    assert(cap <= 2 * (size_t)WAL_BATCH_MAX);
-    char *batch = aligned_alloc(4096, cap);
-    if (!batch) return fail_here(wal, ERR_NOMEM, "append to", note);
-    if (wal->batch_len > 0) memcpy(batch, wal->batch, wal->batch_len);
-    free(wal->batch);
-    wal->batch = batch;
-    wal->batch_cap = cap;
-    return ERR_OK;
-}
-
 /* Writes the gathered records, without sync. */
 static enum err batch_write(struct wal *wal, struct note *note)
 {
     struct wal_segment *segment = wal_in_use(wal);
-    if (wal->batch_len == 0) return ERR_OK;
-    uint64_t at = wal->offset - wal->batch_len;
-    enum err err = fs_write_at(wal->fs, wal->file, at, str_of(wal->batch, wal->batch_len));
+    if (wal->batch.len == 0) return ERR_OK;
+    uint64_t at = wal->offset - wal->batch.len;
+    enum err err = fs_write_at(wal->fs, wal->file, at, buf_peek(&wal->batch));
     if (err) return fail_here(wal, err, "write", note);
-    wal->bytes += wal->batch_len;
-    wal->batch_len = 0;
+    wal->bytes += wal->batch.len;
+    buf_clear(&wal->batch);
     segment->size = max_u64(segment->size, wal->offset);
     return ERR_OK;
 }
@@ -81,16 +66,15 @@ enum err wal_sync(struct wal *wal, struct note *note)
 static enum err wal_gather(struct wal *wal, struct log_record record, struct note *note)
 {
     size_t size = record_size(record.bytes.len);
-    if (wal->batch_len > 0 && wal->batch_len + size > WAL_BATCH_MAX) {
-        enum err err = batch_write(wal, note);
-        if (err) return err;
-    }
-    enum err err = batch_room(wal, size, note);
+    char *room;
+    enum err err = wal->batch.len + size > WAL_BATCH_MAX ? batch_write(wal, note) : ERR_OK;
     if (err) return err;
+    err = buf_reserve(&wal->batch, size, &room);
+    if (err) return fail_here(wal, err, "append to", note);
     record.serial = ++wal->serial;
     record.synced = wal->synced;
-    record_write(&record, wal_in_use(wal)->salt, wal->batch + wal->batch_len);
-    wal->batch_len += size;
+    record_write(&record, wal_in_use(wal)->salt, room);
+    buf_commit(&wal->batch, size);
     wal->offset += size;
     wal->sealed = record.kind == RECORD_SEAL && wal->synced + 1 == wal->serial;
     return ERR_OK;
@@ -165,12 +149,8 @@ enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
     if (!err) err = wal_sync(wal, note);
     if (err) return err;
     wal->appends++;
-    assert(wal->batch_len == 0);
-    if (wal->batch_cap > WAL_BATCH_KEEP) {
-        free(wal->batch);
-        wal->batch = NULL;
-        wal->batch_cap = 0;
-    }
+    assert(wal->batch.len == 0);
+    if (wal->batch.cap > WAL_BATCH_KEEP) buf_deinit(&wal->batch);
     return ERR_OK;
 }
 
@@ -189,11 +169,27 @@ enum err wal_seal(struct wal *wal, struct note *note)
 {
     enum err err = wal_check(wal, note);
     if (err || wal->sealed || wal->serial == 0) return err;
-    assert(wal->synced == wal->serial && wal->batch_len == 0);
-    /* Without room, roll() ends the segment, which writes the seal. */
+    assert(wal->synced == wal->serial && wal->batch.len == 0);
+    /* A segment without room is ended, which also writes a seal. */
     if (!fits(wal, RECORD_HEAD)) return roll(wal, note);
     err = wal_gather(wal, (struct log_record){.kind = RECORD_SEAL}, note);
     return err ? err : wal_sync(wal, note);
+}
+
+enum err wal_publish(struct wal *wal, struct note *note)
+{
+    char path[FS_PATH_CAP], bytes[RECORD_HEAD];
+    struct log_record record = {.kind = RECORD_SEAL, .serial = wal->synced};
+    enum err err = wal_check(wal, note);
+    if (!err) err = fs_path(wal->dir, WAL_DURABLE, path, note);
+    if (err || wal->published == wal->synced) return err;
+    record_write(&record, wal->replica_id, bytes);
+    err = fs_publish(wal->fs, path, str_of(bytes, sizeof bytes), 0600, entropy_u64(wal->entropy));
+    if (err == ERR_NO_SPACE) return ERR_OK;
+    if (err == ERR_UNKNOWN) err = ERR_IO; /* the directory's sync failed */
+    if (err) return wal_fail(wal, fs_noted(err, "write", path, note));
+    wal->published = wal->synced;
+    return ERR_OK;
 }
 
 struct wal_stats wal_stats(const struct wal *wal)
@@ -233,7 +229,7 @@ static void wal_free(struct wal *wal)
 {
     fs_close(wal->fs, wal->file);
     wal_drop_making(wal);
-    free(wal->batch);
+    buf_deinit(&wal->batch);
     free(wal->used);
     free(wal);
 }
@@ -249,6 +245,7 @@ enum err wal_open(const struct wal_options *options, bool read_only, wal_found_f
     struct wal *wal = calloc(1, sizeof *wal);
     if (!wal) return note_fail(note, ERR_NOMEM, "%s/log: %s", options->dir, err_text(ERR_NOMEM));
     snprintf(wal->dir, sizeof wal->dir, "%s/log", options->dir);
+    buf_init(&wal->batch, 2 * WAL_BATCH_MAX);
     wal->fs = options->fs;
     wal->entropy = options->entropy;
     wal->cluster_id = options->cluster_id;
@@ -270,6 +267,6 @@ void wal_close(struct wal *wal)
 {
     if (!wal) return;
     /* Tries to seal, because without a seal no record covers the last append (invariant 4). */
-    if (!wal->read_only && !wal->failed) (void)wal_seal(wal, NULL);
+    if (!wal->read_only && !wal_seal(wal, NULL)) (void)wal_publish(wal, NULL);
     wal_free(wal);
 }

@@ -3,10 +3,13 @@
  * (docs/formats/log.md). Calls block. After wal_open the loop's thread passes the log to the
  * disk thread.
  *
- * Guarantee: entries for which wal_append returned ERR_OK survive any crash. After any other
- * result the process must stop: every later call returns the same error. An entry that repeats
- * an index replaces that entry and all later entries. Segments are zeroed in advance, so that an
- * append is one write and one fdatasync and changes no metadata. */
+ * Guarantee: entries for which wal_append returned ERR_OK survive any crash. After any other result
+ * the process must stop (fail-stop: every later call returns the same error). An entry that repeats
+ * an index replaces the earlier entry and all entries after it. Segments are prepared in advance
+ * (zeroed, or recycled), so that an append is one write and one fdatasync and changes no metadata.
+ * A segment that was not prepared in time grows with each write.
+ *
+ * Files: log/<sequence, 16 hex>.seg, log/DURABLE, log/VOTE, log/FORMAT. See docs/formats/log.md. */
 #ifndef LOG_WAL_H
 #define LOG_WAL_H
 #include "base/buf.h"
@@ -26,9 +29,12 @@ struct wal_options {
     uint32_t spares;        /* maximum of prepared segments, up to 16; 0 means 2 */
     bool create;            /* creates an empty log's first segment; else ERR_CORRUPT */
 };
-struct wal_place {
-    uint64_t sequence;
-    uint32_t offset, size; /* of the entry's record */
+/* How a message about a log without all of its records ends. */
+#define WAL_LOST                                                                                   \
+    "segments are missing or were cut; bring them back, or run `muster coordinator rejoin`"
+struct wal_place {         /* where an entry is on disk */
+    uint64_t sequence;     /* number of the segment that contains the entry */
+    uint32_t offset, size; /* position and size of the entry's record */
 };
 /* Called for every entry that survives recovery, in file order. A known index replaces that
  * entry and all later entries. `reset` drops all entries: the log continues after `index`. Bytes
@@ -50,9 +56,9 @@ struct wal_report {
 enum err wal_open(const struct wal_options *options, bool read_only, wal_found_fn *each,
                   void *context, struct wal **ret_wal, struct wal_report *ret_report,
                   struct note *note);
-void wal_close(struct wal *wal); /* tries to seal the log; accepts NULL */
-/* Appends and syncs all entries, and sets places[i]. Any error (ERR_NO_SPACE, ERR_IO, ...) is
- * final. */
+void wal_close(struct wal *wal); /* tries to seal and publish the log; accepts NULL */
+/* Appends and syncs all entries: one write and one fdatasync unless a segment ends in between. Sets
+ * places[i] for each entry. Any error (ERR_NO_SPACE, ERR_IO, ...) is final. */
 enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
                     struct wal_place *places, struct note *note);
 /* The log continues after a durable snapshot up to `index` in `term`. Syncs the log. */
@@ -60,8 +66,11 @@ enum err wal_reset(struct wal *wal, uint64_t index, uint64_t term, struct note *
 /* Appends a durable seal: a record that says that all earlier records are durable. For a pause
  * without appends. No effect after a seal. */
 enum err wal_seal(struct wal *wal, struct note *note);
-/* Marks segments before `sequence` as no longer needed; the current segment always stays.
- * wal_prepare then recycles or removes one segment per call. */
+/* Writes the serial of the last durable record to log/DURABLE, if it rose. A log that ends before
+ * that record is damaged. A full disk is no error, because an older serial is right, too. */
+enum err wal_publish(struct wal *wal, struct note *note);
+/* Marks segments before `sequence` as no longer needed; the current segment and that of the last
+ * record always stay. wal_prepare then recycles or removes one segment per call. */
 enum err wal_release(struct wal *wal, uint64_t sequence, struct note *note);
 /* A step of upkeep between appends, while wal_wants_spare is true: handles a released segment,
  * writes zeros ahead, or writes part of a spare segment. Writes at most about 1 MiB, so that an

@@ -10,13 +10,15 @@
  * 1. A file named *.seg has a valid head on disk, and its name is durable before any record
  *    contains its number. A bad head is damage, never the result of a crash.
  * 2. The last record of every segment but the current one is a seal that names the next segment.
- *    The seal is durable before the next segment gets a record. Segments after the current
- *    segment are unused.
- * 3. Released segments lose their names oldest first, and each removal is durable before the
- *    next. A segment that is missing between two others is damage.
- * 4. `synced` is raised only after the sync of the records that it covers. An unreadable record
- *    that a later record covers is damage. One that no record covers was never acknowledged, or
- *    is the very last acknowledged record. */
+ *    The seal is durable before the next segment gets its first record. So segments after the
+ *    current segment are unused.
+ * 3. Released segments lose their names oldest first, and each removal is durable before the next.
+ *    So a segment that is missing between two others is damage, too.
+ * 4. `synced` is raised only after the sync of the records it covers has succeeded. So an
+ *    unreadable record is damage if a later record covers it. An unreadable record that no record
+ *    covers was never acknowledged, or is the very last acknowledged record.
+ * 5. Serials never restart, because the segment of the last record is never released. So the serial
+ *    in log/DURABLE stays a lower bound for the end of the log, whatever happens later. */
 #ifndef LOG_WAL_INTERNAL_H
 #define LOG_WAL_INTERNAL_H
 #include <inttypes.h>
@@ -30,6 +32,7 @@ enum {
     WAL_SLICE = 1 << 20,
     WAL_NAME_CAP = 64,
 };
+#define WAL_DURABLE         "DURABLE" /* the file with the serial of a durable record */
 #define WAL_SEGMENT_DEFAULT (64ull << 20)
 #define WAL_SEGMENT_MIN     (64ull << 10)
 #define WAL_SEGMENT_MAX     (1ull << 30)
@@ -55,15 +58,15 @@ struct wal {
     uint64_t last_sequence;  /* highest sequence ever used, also of spares */
     uint64_t release_before; /* segments below can be removed */
 
-    struct fs_file *file;
-    uint64_t offset;     /* place of the next record */
-    uint64_t serial;     /* serial of the last record, also if only gathered */
-    uint64_t synced;     /* serial of the last durable record */
-    uint64_t next_index; /* 0: any index is accepted */
-    bool sealed;
+    struct fs_file *file; /* the current segment */
+    uint64_t offset;      /* where the next record is written */
+    uint64_t serial;      /* serial of the last record written or gathered */
+    uint64_t synced;      /* serial of the last durable record */
+    uint64_t published;   /* serial in log/DURABLE; 0 without the file */
+    uint64_t next_index;  /* index of the next entry; 0: any index is accepted */
+    bool sealed;          /* the last record states that all records before it are durable */
 
-    char *batch; /* records gathered for a write at `offset - batch_len` */
-    size_t batch_len, batch_cap;
+    struct buf batch; /* records gathered for one write at `offset - batch.len` */
 
     struct fs_file *making; /* a spare being zeroed under a temporary name */
     char making_path[FS_PATH_CAP];

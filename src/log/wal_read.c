@@ -14,8 +14,7 @@ struct wal_read_reader {
     struct note *note;
     struct fs_file *file;
     uint64_t sequence, salt;
-    char *room;
-    size_t room_cap;
+    struct buf room;
 };
 
 /* A failed check is damage only if the segment still belongs to the log. */
@@ -46,19 +45,7 @@ static enum err enter(struct wal_read_reader *reader, uint64_t sequence)
     return ERR_OK;
 }
 
-static enum err room_for(struct wal_read_reader *reader, size_t len)
-{
-    if (len <= reader->room_cap) return ERR_OK;
-    char *room = malloc(len);
-    if (!room)
-        return note_fail(reader->note, ERR_NOMEM, "read %s: %s", reader->dir, err_text(ERR_NOMEM));
-    free(reader->room);
-    reader->room = room;
-    reader->room_cap = len;
-    return ERR_OK;
-}
-
-/* How many places are adjacent in one segment; *ret_len: their total length. */
+/* Returns how many of the places are adjacent in one segment, and their total length. */
 static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_len)
 {
     size_t n = 1;
@@ -97,15 +84,15 @@ static enum err read_run(struct wal_read_reader *reader, const struct wal_place 
                          size_t count, size_t len, bool again, struct buf *into,
                          struct entry *entries)
 {
+    char *room;
     size_t got;
-    enum err err = room_for(reader, len);
-    if (err) return err;
-    err = fs_read_at(reader->fs, reader->file, places[0].offset, reader->room, len, &got);
+    enum err err = buf_reserve(&reader->room, len, &room);
+    if (!err) err = fs_read_at(reader->fs, reader->file, places[0].offset, room, len, &got);
     if (err) return wal_read_judge(reader, places[0].sequence, places[0].offset, err);
     for (size_t i = 0; i < count; i++) {
         size_t from = places[i].offset - places[0].offset;
-        struct str bytes = str_of(reader->room + min_size(from, got),
-                                  min_size(places[i].size, got - min_size(from, got)));
+        struct str bytes =
+            str_of(room + min_size(from, got), min_size(places[i].size, got - min_size(from, got)));
         err = wal_read_take(reader, bytes, into, &entries[i]);
         if (err == ERR_CORRUPT && !again) /* one read may have returned wrong bytes */
             return read_run(reader, places + i, count - i, len - from, true, into, entries + i);
@@ -123,6 +110,7 @@ enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places
     size_t before = into->len;
     enum err err = fs_path(dir, "log", reader.dir, note);
     if (err) return err;
+    buf_init(&reader.room, SIZE_MAX / 2);
     for (size_t i = 0; i < count && !err;) {
         size_t len, n = run_of(places + i, count - i, &len);
         err = enter(&reader, places[i].sequence);
@@ -130,7 +118,7 @@ enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places
         i += n;
     }
     fs_close(fs, reader.file);
-    free(reader.room);
+    buf_deinit(&reader.room);
     if (err) {
         into->len = before; /* `into` is unchanged on error */
         return err;

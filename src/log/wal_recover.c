@@ -379,10 +379,37 @@ static enum err wal_recover_settle(struct recovery *r, uint64_t end, uint64_t to
     return rewrite(r, wal_in_use(wal), wal->file, here ? r->uncovered.offset : SEGMENT_HEAD, end);
 }
 
+static enum err judge_durable(struct str bytes, void *context)
+{
+    struct recovery *r = context;
+    struct log_record record;
+    size_t size;
+    enum err err = record_read(bytes, r->wal->replica_id, &record, &size);
+    if (!err) r->wal->published = record.serial;
+    return err ? ERR_CORRUPT : ERR_OK;
+}
+
+/* Refuses a log that ends at `end`, before the record that log/DURABLE names. Logs of earlier
+ * releases have no such file. */
+static enum err check_durable(struct recovery *r, uint64_t end)
+{
+    const struct wal *wal = r->wal;
+    char path[FS_PATH_CAP];
+    enum err err = fs_path(wal->dir, WAL_DURABLE, path, r->note);
+    if (!err) err = fs_read_judged(wal->fs, path, RECORD_HEAD, judge_durable, r);
+    if (err && err != ERR_NOT_FOUND) return fs_noted(err, "read", path, r->note);
+    if (r->expected > wal->published || err) return ERR_OK;
+    return note_fail(r->note, ERR_CORRUPT,
+                     "%s/%016" PRIx64 ".seg: offset %" PRIu64 ": the log ends here, but %s names "
+                     "record %" PRIu64 ": " WAL_LOST,
+                     wal->dir, wal_in_use(wal)->sequence, end, path, wal->published);
+}
+
 static enum err begin_empty(struct recovery *r, bool create)
 {
     struct wal *wal = r->wal;
-    if (!create) return note_fail(r->note, ERR_CORRUPT, "%s: holds no segment", wal->dir);
+    if (!create)
+        return note_fail(r->note, ERR_CORRUPT, "%s: holds no segment: " WAL_LOST, wal->dir);
     if (wal->read_only) return ERR_OK;
     enum err err = wal_ensure_spare(wal, r->note);
     if (!err && (err = wal_use(wal, &wal->spares[0])))
@@ -419,12 +446,15 @@ static enum err read_all(struct recovery *r)
     r->report->torn_segment = wal_in_use(wal)->sequence;
     r->report->torn_offset = end;
     err = take_spares(r, i, end);
+    if (!err) err = check_durable(r, end);
     if (err) return err;
     wal->last_sequence = sequence_at(r, r->count - 1);
     wal->serial = wal->synced = r->expected > 0 ? r->expected - 1 : 0;
     wal->offset = end;
     wal->sealed = r->last_is_seal;
-    return wal->read_only ? ERR_OK : wal_recover_settle(r, end, torn_end);
+    if (wal->read_only) return ERR_OK;
+    err = wal_recover_settle(r, end, torn_end);
+    return err ? err : wal_publish(wal, r->note);
 }
 
 enum err wal_recover(struct wal *wal, bool create, wal_found_fn *each, void *context,

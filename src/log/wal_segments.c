@@ -201,7 +201,8 @@ static enum err retire(struct wal *wal, struct note *note)
 
 static bool may_retire(const struct wal *wal)
 {
-    return wal->used_count > 1 && wal->used[0].sequence < wal->release_before;
+    size_t kept = wal->offset == SEGMENT_HEAD ? 2 : 1; /* or the last record is lost */
+    return wal->used_count > kept && wal->used[0].sequence < wal->release_before;
 }
 
 enum err wal_release(struct wal *wal, uint64_t sequence, struct note *note)
@@ -229,7 +230,7 @@ enum err wal_prepare(struct wal *wal, struct note *note)
 {
     enum err err = wal_check(wal, note);
     if (err) return err;
-    assert(wal->batch_len == 0);
+    assert(wal->batch.len == 0);
     if (may_retire(wal))
         err = retire(wal, note);
     else if (wal->scarce)

@@ -119,12 +119,9 @@ enum err domains_open(struct fs *fs, const char *dir, struct domains **ret_domai
 
     if (!d) return ERR_NOMEM;
     d->fs = fs;
-    if (snprintf(d->path, sizeof d->path, "%s/domains", dir) >= (int)sizeof d->path) {
-        free(d);
-        return note_fail(note, ERR_INVALID, "data-dir: too long a path");
-    }
     buf_init(&d->set.text, FILE_BYTES_MAX);
-    err = fs_read_whole(fs, d->path, FILE_BYTES_MAX, &d->set.text);
+    err = fs_path(dir, "domains", d->path, note);
+    if (!err) err = fs_read_whole(fs, d->path, FILE_BYTES_MAX, &d->set.text);
     d->given = !err;
     if (!err)
         err = set_read(&d->set, d->path, note);

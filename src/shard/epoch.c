@@ -10,35 +10,23 @@ enum { EPOCH_FILE_MAX = 64, EPOCH_MODE = 0600 };
 #define EPOCH_LAST     ((uint64_t)INT64_MAX) /* the wire uses int64 */
 #define EPOCH_SET_MOST (EPOCH_LAST / 2)
 
-static enum err read_text(struct str text, uint64_t *ret_epoch)
+static enum err read_text(struct str text, void *ret_epoch)
 {
-    enum err err = str_to_u64(str_trim(text), ret_epoch);
+    uint64_t *epoch = ret_epoch;
+    enum err err = str_to_u64(str_trim(text), epoch);
 
-    return !err && *ret_epoch >= EPOCH_LAST ? ERR_TOO_LARGE : err;
-}
-
-static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note *note)
-{
-    if (snprintf(path, FS_PATH_CAP, "%s/epoch", dir) < FS_PATH_CAP) return ERR_OK;
-    return note_fail(note, ERR_INVALID, "data-dir: too long a path");
+    return !err && *epoch >= EPOCH_LAST ? ERR_TOO_LARGE : err;
 }
 
 /* *ret_epoch is 0 if no start was counted yet. */
 static enum err epoch_read(struct fs *fs, const char *path, uint64_t *ret_epoch, struct note *note)
 {
-    struct buf held;
     enum err err;
 
     *ret_epoch = 0;
-    buf_init(&held, EPOCH_FILE_MAX);
-    err = fs_read_whole(fs, path, EPOCH_FILE_MAX, &held);
-    if (!err)
-        err = read_text(buf_peek(&held), ret_epoch);
-    else if (err == ERR_NOT_FOUND)
-        err = ERR_OK;
-    buf_deinit(&held);
-    if (err) note_set(note, "%s: %s; a shard must not guess its epoch", path, err_text(err));
-    return err;
+    err = fs_read_judged(fs, path, EPOCH_FILE_MAX, read_text, ret_epoch);
+    if (!err || err == ERR_NOT_FOUND) return ERR_OK;
+    return note_fail(note, err, "%s: %s; a shard must not guess its epoch", path, err_text(err));
 }
 
 static enum err epoch_write(struct fs *fs, const char *path, uint64_t epoch, uint64_t unique,
@@ -56,12 +44,20 @@ static enum err epoch_write(struct fs *fs, const char *path, uint64_t epoch, uin
 enum err epoch_next(struct fs *fs, const char *dir, uint64_t unique, uint64_t *ret_epoch,
                     struct note *note)
 {
-    char path[FS_PATH_CAP];
-    uint64_t epoch;
-    enum err err = epoch_path(dir, path, note);
+    char path[FS_PATH_CAP], newest_path[FS_PATH_CAP];
+    uint64_t epoch, newest;
+    enum err err = fs_path(dir, "epoch", path, note);
 
+    if (!err) err = fs_path(dir, "epoch.newest", newest_path, note);
     if (!err) err = epoch_read(fs, path, &epoch, note);
+    if (!err) err = epoch_read(fs, newest_path, &newest, note);
+    if (!err && epoch < newest)
+        return note_fail(note, ERR_PRECONDITION,
+                         "%s went back from %" PRIu64 " to %" PRIu64
+                         ": run `muster shard set-epoch --data-dir %s %" PRIu64 "`",
+                         path, newest, epoch, dir, newest);
     if (!err) err = epoch_write(fs, path, epoch + 1, unique, note);
+    if (!err) err = epoch_write(fs, newest_path, epoch + 1, unique + 1, note);
     if (!err) *ret_epoch = epoch + 1;
     return err;
 }
@@ -71,7 +67,7 @@ enum err epoch_set(struct fs *fs, const char *dir, uint64_t at_least, uint64_t u
 {
     char path[FS_PATH_CAP];
     uint64_t epoch;
-    enum err err = epoch_path(dir, path, note);
+    enum err err = fs_path(dir, "epoch", path, note);
 
     if (!err) err = epoch_read(fs, path, &epoch, note);
     if (err) return err;

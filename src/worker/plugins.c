@@ -105,10 +105,8 @@ static enum err plugin_read_manifest(struct plugin *p, struct note *note)
                                                    : "this is no regular file");
     buf_init(&text, MANIFEST_FILE_MAX + 1);
     if (!err) err = fs_read_whole(fs, p->path, MANIFEST_FILE_MAX, &text);
-    if (err)
-        note_set(note, "%s", err_text(err));
-    else
-        err = manifest_open(buf_peek(&text), &p->manifest, note);
+    if (err) note_set(note, "%s", err_text(err));
+    if (!err) err = manifest_open(buf_peek(&text), &p->manifest, note);
     buf_deinit(&text);
     if (!err) p->facts = manifest_facts(p->manifest);
     return err;

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum step_kind { APPEND, RESET, SEAL, RELEASE, UPKEEP, UPKEEP_ONCE, REOPEN };
+enum step_kind { APPEND, RESET, SEAL, PUBLISH, RELEASE, UPKEEP, UPKEEP_ONCE, REOPEN };
 struct step {
     enum step_kind kind;
     uint64_t back; /* APPEND: replaces that many; RELEASE: keeps that many; RESET: skips */
@@ -13,14 +13,15 @@ struct step {
 /* With segments of 64 KiB: grows, rolls with and without a spare, replaces over a roll, recycles,
  * writes over what a recycled file held before, a record larger than a segment. */
 static const struct step steps[] = {
-    {APPEND, 0, 1, 100},   {APPEND, 0, 5, 20},    {UPKEEP_ONCE, 0, 0, 0}, {APPEND, 0, 3, 0},
-    {APPEND, 2, 4, 333},   {SEAL, 0, 0, 0},       {APPEND, 0, 10, 3000},  {APPEND, 0, 12, 3000},
-    {UPKEEP, 0, 0, 0},     {APPEND, 0, 1, 70000}, {APPEND, 0, 1, 10},     {RELEASE, 3, 0, 0},
-    {UPKEEP, 0, 0, 0},     {APPEND, 0, 20, 3000}, {APPEND, 15, 5, 500},   {APPEND, 0, 6, 500},
-    {RESET, 100, 0, 0},    {APPEND, 0, 4, 200},   {REOPEN, 0, 0, 0},      {APPEND, 0, 3, 1000},
-    {APPEND, 0, 40, 3000}, {RELEASE, 9, 0, 0},    {UPKEEP_ONCE, 0, 0, 0}, {APPEND, 0, 2, 600},
-    {UPKEEP, 0, 0, 0},     {APPEND, 1, 30, 2000}, {SEAL, 0, 0, 0},        {RELEASE, 1, 0, 0},
-    {UPKEEP, 0, 0, 0},     {APPEND, 0, 25, 2500}, {APPEND, 0, 2, 64},
+    {APPEND, 0, 1, 100},   {APPEND, 0, 5, 20},     {UPKEEP_ONCE, 0, 0, 0}, {APPEND, 0, 3, 0},
+    {APPEND, 2, 4, 333},   {SEAL, 0, 0, 0},        {PUBLISH, 0, 0, 0},     {APPEND, 0, 10, 3000},
+    {APPEND, 0, 12, 3000}, {PUBLISH, 0, 0, 0},     {PUBLISH, 0, 0, 0},     {UPKEEP, 0, 0, 0},
+    {APPEND, 0, 1, 70000}, {APPEND, 0, 1, 10},     {RELEASE, 3, 0, 0},     {UPKEEP, 0, 0, 0},
+    {APPEND, 0, 20, 3000}, {APPEND, 15, 5, 500},   {APPEND, 0, 6, 500},    {RESET, 100, 0, 0},
+    {APPEND, 0, 4, 200},   {REOPEN, 0, 0, 0},      {APPEND, 0, 3, 1000},   {APPEND, 0, 40, 3000},
+    {RELEASE, 9, 0, 0},    {UPKEEP_ONCE, 0, 0, 0}, {APPEND, 0, 2, 600},    {UPKEEP, 0, 0, 0},
+    {APPEND, 1, 30, 2000}, {SEAL, 0, 0, 0},        {RELEASE, 1, 0, 0},     {UPKEEP, 0, 0, 0},
+    {APPEND, 0, 25, 2500}, {PUBLISH, 0, 0, 0},     {APPEND, 0, 2, 64},
 };
 
 void script_init(struct script *script, const struct sim_fs_options *disk, uint64_t seed)
@@ -108,6 +109,7 @@ enum err script_run(struct script *script, struct fs *fs)
         case APPEND: err = append(script, &steps[i]); break;
         case RESET: err = reset(script, &steps[i]); break;
         case SEAL: err = wal_seal(script->wal, &script->note); break;
+        case PUBLISH: err = wal_publish(script->wal, &script->note); break;
         case RELEASE: err = release(script, &steps[i]); break;
         case UPKEEP: err = upkeep(script); break;
         case UPKEEP_ONCE: err = wal_prepare(script->wal, &script->note); break;

@@ -124,8 +124,8 @@ static bool is_final(struct wal *wal, enum err err, struct note *why)
     struct note note;
     bool final = wal_append(wal, &entry, 1, &place, &note) == err &&
                  wal_reset(wal, 1000000, 1, &note) == err && wal_seal(wal, &note) == err &&
-                 wal_prepare(wal, &note) == err && wal_release(wal, 1, &note) == err &&
-                 !wal_wants_spare(wal);
+                 wal_publish(wal, &note) == err && wal_prepare(wal, &note) == err &&
+                 wal_release(wal, 1, &note) == err && !wal_wants_spare(wal);
     if (!final) note_set(why, "goes on after %s", err_name(err));
     return final;
 }

@@ -57,6 +57,11 @@ CASES = (
     (COORDINATOR, (*WORKERS, "--events-worker-sink", "file", "--events-worker-file", "none/x"), "events.worker_file none/x: its directory: not found"),
     (COORDINATOR, ("--log-file", "none/x"), "log.file none/x: its directory: not found"),
     (COORDINATOR, (*EVENTS, "bad/x"), "events.file bad/x: its directory: not found"),
+    (COORDINATOR, (*EVENTS, "HERE/replica/FORMAT"), "the file has other content than lines of JSON"),
+    (COORDINATOR, (*WORKERS, "--events-worker-sink", "file", "--events-worker-file", "HERE/replica/LOCK"), "events.worker_file HERE/replica/LOCK: "),
+    (COORDINATOR, ("--snapshot-export-dir", "replica"), "snapshot-export-dir replica: it belongs to a replica"),
+    (COORDINATOR, ("--snapshot-export-dir", "data"), "snapshot-export-dir data: it belongs to a replica"),
+    (SHARD, ("--audit-log", "HERE/replica/epoch"), "audit-log HERE/replica/epoch: the file has other content"),
     (SHARD, ("--audit-log", "none/x"), "audit-log none/x: its directory: not found"),
     (SHARD, ("--audit-log", "NOWHERE/x"), "audit-log NOWHERE/x: its directory: not found"),
     (SHARD, EVENTS + ("none/x",), "events.file none/x: its directory: not found"),
@@ -94,14 +99,18 @@ def run(base, options, words, taken, certs):
         for name, text in (("bad", "nonsense [\n"), ("empty", "requests = []\n")):
             with open(os.path.join(directory, name), "w", encoding="ascii") as file:
                 file.write(text)
-        command = [word.replace("TAKEN", taken).replace("CERTS", certs).replace("NOWHERE", certs + "/none") for word in (MUSTER, *base, "--data-dir", "data", "--http-listen", taken, *options)]
+        os.mkdir(os.path.join(directory, "replica"))
+        for name, text in (("FORMAT", "muster-data 1\n"), ("LOCK", ""), ("epoch", "41\n")):
+            with open(os.path.join(directory, "replica", name), "w", encoding="ascii") as file:
+                file.write(text)
+        command = [word.replace("TAKEN", taken).replace("CERTS", certs).replace("NOWHERE", certs + "/none").replace("HERE", directory) for word in (MUSTER, *base, "--data-dir", "data", "--http-listen", taken, *options)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
         try:
             done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=90)
         except subprocess.TimeoutExpired:
             return "it runs"
-        left = sorted(set(os.listdir(directory)) - {"bad", "empty"})
-        words = words.replace("NOWHERE", certs + "/none")
+        left = sorted(set(os.listdir(directory)) - {"bad", "empty", "replica"})
+        words = words.replace("NOWHERE", certs + "/none").replace("HERE", directory)
         if done.returncode != 2 or words not in done.stderr:
             return f"exit code {done.returncode}: {done.stderr.strip()}"
         return f"it left {left}" if left else ""

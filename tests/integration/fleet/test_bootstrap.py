@@ -147,6 +147,25 @@ def names():
         stays_waiting(node, ["1 of 2", f"{other.grpc} (node-1) promised"])
 
 
+def under_another_name():
+    """A directory that is started under another replica's name is refused before anything is sent; nobody is removed."""
+    with Cluster(3).start() as cluster:
+        cluster.formed()
+        victim, other = cluster.others(cluster.leader())
+        for node in (victim, other):
+            node.stop()
+        own, victim.name = victim.name, other.name
+        victim.start()
+        wait_for("it ends", lambda: victim.process.poll() is not None)
+        check(victim.process.returncode == 2 and f"not that of --id {other.name}" in victim.text(),
+              f"exit {victim.process.returncode}: {victim.text()[-500:]}")
+        victim.name = own
+        for node in (victim, other):
+            node.start()
+        cluster.formed()
+        cluster.agree()
+
+
 def any_order():
     """Three empty replicas form one cluster in whatever order they are started."""
     for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
@@ -350,5 +369,5 @@ def without_join_addresses():
 
 
 if __name__ == "__main__":
-    run_cases([wiped_and_cut_off, names, any_order, killed_between, founder_replaced, two_of_ordinal_0, in_order,
+    run_cases([wiped_and_cut_off, names, under_another_name, any_order, killed_between, founder_replaced, two_of_ordinal_0, in_order,
                greeted_by_another, learner_elsewhere, heard_of_a_cluster, without_join_addresses])

@@ -4,13 +4,15 @@
 
 usage: test_log_kills.py MUSTER_LOG DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
 """
+import glob
 import os
 import random
+import struct
 import subprocess
 import sys
 import time
 
-from cluster import (LONG, PATIENCE, PROGRAM, SEED, Cluster, Workload, check, fields, run_cases, wait_for)
+from cluster import (LONG, PATIENCE, PROGRAM, SEED, Cluster, Node, Workload, check, fields, run_cases, wait_for)
 from wire import Wire
 
 
@@ -57,6 +59,57 @@ def restart_all():
                 node.start()
         load.progress()
         load.judge()
+
+
+def lost_end():
+    """A log without its end or its segment: refused after a clean stop and after kill -9, never counted as whole."""
+    with Cluster(PROGRAM, 3) as cluster:
+        for turn, (end, damage) in enumerate(((Node.stop, cut), (Node.kill, cut), (Node.stop, remove))):
+            last = int(cluster.write(f"set key{turn} lost-in-turn-{turn}")["index"])
+            victim = cluster.followers()[0]
+            wait_for("it has the write", lambda: int(victim.status()["durable"]) >= last)
+            if end is Node.kill:  # what is published after the next write covers this one
+                before = published(victim)
+                cluster.write(f"set other{turn} kept")
+                wait_for("the serial is published", lambda: published(victim) > before)
+            end(victim)
+            named = damage(sorted(glob.glob(victim.dir + "/log/*.seg"))[0], f"lost-in-turn-{turn}".encode())
+            said = subprocess.run([PROGRAM, "check", victim.dir], capture_output=True, text=True, check=False)
+            check(said.returncode == 1 and named in said.stdout, f"check: exit {said.returncode}: {said.stdout}")
+            victim.start(wait=False)
+            code = victim.wait_end()
+            check(code == 1 and named in victim.tail() and "rejoin" in victim.tail(), f"exit {code}: {victim.tail()}")
+            subprocess.run([PROGRAM, "coordinator", "rejoin", victim.dir, "--yes"], check=True, capture_output=True)
+            old_id = victim.id
+            victim.start()
+            cluster.change(f"member remove {old_id}")
+            cluster.change(f"member add {victim.id} {victim.raft}")
+            cluster.change(f"member promote {victim.id}")
+        cluster.agree()
+
+
+def published(node):
+    if not os.path.exists(node.dir + "/log/DURABLE"):
+        return 0
+    with open(node.dir + "/log/DURABLE", "rb") as file:
+        return struct.unpack_from("<Q", file.read(), 16)[0]
+
+
+def cut(path, text):
+    """Cuts the file before the record with this text."""
+    with open(path, "r+b") as file:
+        content, at = file.read(), 4096
+        while text not in content[at:at + (size := (48 + struct.unpack_from("<I", content, at + 8)[0] + 7) // 8 * 8)]:
+            check(at < len(content) - 48, "the record is not on disk")
+            at += size
+        file.truncate(at)
+    return "DURABLE names record"
+
+
+def remove(path, _):
+    """Removes the only segment with records; spares stay."""
+    os.remove(path)
+    return "segments are missing or were cut"
 
 
 def patient_leader():
@@ -215,5 +268,5 @@ def lone_replica():
 
 
 if __name__ == "__main__":
-    run_cases([kill_leader_and_followers, kill_a_majority, restart_all, paused_leader, paused_with_a_write,
+    run_cases([kill_leader_and_followers, kill_a_majority, restart_all, lost_end, paused_leader, paused_with_a_write,
                pauses_under_load, one_core_and_a_spinner, lone_replica])

@@ -83,6 +83,25 @@ static enum err raise_to(uint64_t at_least)
     return epoch_set(fs, "d", at_least, ++unique, &note);
 }
 
+TEST(an_epoch_that_went_back_is_refused)
+{
+    uint64_t epoch = 0;
+
+    open_disk();
+    put("d/epoch", "40");
+    CHECK_OK(note.text, next(&epoch));
+    put("d/epoch", "4");
+    CHECK_ERR("an older copy", next(&epoch), ERR_PRECONDITION);
+    CHECK_HAS("both numbers", note.text, "d/epoch went back from 41 to 4");
+    CHECK_HAS("what to do", note.text, "set-epoch --data-dir d 41");
+    CHECK_OK("removed", fs_remove(fs, "d/epoch"));
+    CHECK_ERR("none at all", next(&epoch), ERR_PRECONDITION);
+    CHECK_OK("the remedy", raise_to(41));
+    CHECK_OK(note.text, next(&epoch));
+    CHECK_U64("goes on above it", epoch, 42);
+    sim_fs_close(disk);
+}
+
 TEST(an_epoch_is_set_higher_and_never_lower)
 {
     uint64_t epoch = 0;

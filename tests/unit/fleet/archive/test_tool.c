@@ -112,6 +112,37 @@ TEST(data_of_a_replica_is_replaced_only_when_that_is_wanted)
     bed_close(&bed);
 }
 
+static struct bed *warned;
+
+static void warn(const char *part)
+{
+    struct fs_info info;
+
+    CHECK("the part", strcmp(part, "roster") == 0);
+    CHECK_ERR("nothing is changed yet", fs_stat(warned->wish.to.fs, "/data/log", &info),
+              ERR_NOT_FOUND);
+    warned = NULL;
+}
+
+TEST(what_an_archive_lacks_is_said_before_anything_changes)
+{
+    struct bed bed;
+
+    bed_open(&bed);
+    warned = &bed;
+    bed.wish.warn = warn;
+    CHECK_OK(bed.note.text, restore(&bed));
+    CHECK("a whole backup lacks nothing", warned == &bed);
+    bed_close(&bed);
+    bed_open(&bed);
+    bed.wish.warn = warn;
+    bed.wish.archive = "/tables";
+    CHECK_OK("tables", sample_save(bed.wish.to.fs, "/tables", SAVE_SNAPSHOT, INDEX, &bed.note));
+    CHECK_OK(bed.note.text, restore(&bed));
+    CHECK("was said", !warned);
+    bed_close(&bed);
+}
+
 TEST(verification_says_what_is_there_and_changes_nothing)
 {
     struct fs_info info;

@@ -543,12 +543,12 @@ TEST(one_tool_does_not_finish_another_s_work)
     fill(&rig, &made);
     struct datadir_force force = {.fs = rig.fs, .entropy = &rig.entropy.base, .dir = DIR};
     struct datadir next = {.replica_id = made.replica_id + 1, .cluster_id = made.cluster_id};
-    CHECK_OK("a rejoin", datadir_write_file(rig.fs, DIR, DATADIR_NEXT, &next, 1, &note));
+    CHECK_OK("a rejoin", datadir_mark_write(rig.fs, DIR, DATADIR_NEXT, &next, 1, &note));
     CHECK_ERR("interrupted", datadir_force_config(&force, &other, &note), ERR_NOT_READY);
     CHECK_OK("finished", datadir_rejoin(rig.fs, &rig.entropy.base, DIR, &old, &other, &note));
     CHECK_U64("as it was begun", other.replica_id, next.replica_id);
     next = (struct datadir){.replica_id = other.replica_id, .cluster_id = 4711};
-    CHECK_OK("a force", datadir_write_file(rig.fs, DIR, DATADIR_NEXT, &next, 2, &note));
+    CHECK_OK("a force", datadir_mark_write(rig.fs, DIR, DATADIR_NEXT, &next, 2, &note));
     CHECK_ERR("interrupted", datadir_rejoin(rig.fs, &rig.entropy.base, DIR, &old, &other, &note),
               ERR_NOT_READY);
     force.address = "192.0.2.9:1";

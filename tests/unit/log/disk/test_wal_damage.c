@@ -209,6 +209,129 @@ TEST(a_segment_that_is_missing_or_misnamed_stops_the_log)
     rig_close(&rig);
 }
 
+/* Makes everything of the file from `offset` on zeros, as it was before it was written. */
+static void cut(struct rig *rig, uint64_t sequence, uint64_t offset)
+{
+    static char zeros[2 * RIG_SEGMENT];
+    char path[64];
+    struct fs_file *file;
+    uint64_t size;
+    segment_path(sequence, path);
+    CHECK_OK("open", fs_open(rig->fs, path, FS_READ | FS_WRITE, 0, &file));
+    CHECK_OK("size", fs_file_size(rig->fs, file, &size));
+    CHECK_OK("cut", fs_write_at(rig->fs, file, offset, str_of(zeros, size - offset)));
+    CHECK_OK("sync", fs_sync(rig->fs, file));
+    fs_close(rig->fs, file);
+}
+
+static void check_lost(struct rig *rig, const char *where)
+{
+    static struct rig_log found;
+    struct wal *wal = NULL;
+    struct note note;
+    CHECK_ERR("check refuses", look(rig, &found, NULL, &note), ERR_CORRUPT);
+    CHECK_ERR("a start refuses", wal_open(&rig->options, false, NULL, NULL, &wal, NULL, &note),
+              ERR_CORRUPT);
+    CHECK_HAS("the file", note.text, where);
+    CHECK_HAS("what is missing", note.text, RIG_DIR "/log/DURABLE names record");
+    CHECK_HAS("what to do", note.text, "muster coordinator rejoin");
+}
+
+TEST(a_log_that_lost_its_end_is_refused)
+{
+    static struct rig_log log, found;
+    struct rig rig;
+    struct note note;
+    char want[64];
+    for (size_t i = 0; i <= 3; i++) { /* the last three entries, then only the seal */
+        build(&rig, &log, 9, true);
+        const struct wal_place *last = &log.at[log.count - 1].place;
+        uint64_t end = i < 3 ? log.at[log.count - 3 + i].place.offset : last->offset + last->size;
+        cut(&rig, 3, end);
+        snprintf(want, sizeof want, "0000000000000003.seg: offset %" PRIu64 ":", end);
+        check_lost(&rig, want);
+        rig_close(&rig);
+    }
+    /* After a kill, what was published still counts; the rest may be gone. */
+    build(&rig, &log, 9, true);
+    struct wal *wal = NULL;
+    CHECK_OK("open", wal_open(&rig.options, false, NULL, NULL, &wal, NULL, NULL));
+    CHECK_OK("append", rig_append(wal, (struct rig_append){33, 2, 1, 40}, &log, NULL));
+    CHECK_OK("publish", wal_publish(wal, NULL));
+    CHECK_OK("append", rig_append(wal, (struct rig_append){34, 2, 1, 40}, &log, NULL));
+    sim_fs_process_died(rig.disk);
+    wal_close(wal);
+    cut(&rig, 3, log.at[log.count - 1].place.offset);
+    CHECK_OK("not published", look(&rig, &found, NULL, &note));
+    cut(&rig, 3, log.at[log.count - 2].place.offset);
+    check_lost(&rig, "0000000000000003.seg: offset");
+    rig_close(&rig);
+}
+
+TEST(a_log_of_which_only_spares_are_left_is_refused)
+{
+    static struct rig_log log;
+    struct rig rig;
+    struct wal *wal = NULL;
+    char path[64];
+    rig_open(&rig, &perfect, 10);
+    log = (struct rig_log){0};
+    CHECK_OK("open", wal_open(&rig.options, false, NULL, NULL, &wal, NULL, NULL));
+    CHECK_OK("append", rig_append(wal, (struct rig_append){1, 1, 1, 40}, &log, NULL));
+    while (wal_wants_spare(wal)) CHECK_OK("spares", wal_prepare(wal, NULL));
+    wal_close(wal);
+    segment_path(1, path);
+    CHECK_OK("removed", fs_remove(rig.fs, path));
+    check_lost(&rig, "0000000000000002.seg: offset 4096:");
+    rig_close(&rig);
+}
+
+TEST(a_log_without_the_file_durable_opens_and_gets_one)
+{
+    static struct rig_log log, found;
+    struct rig rig;
+    struct note note;
+    struct wal *wal = NULL;
+    build(&rig, &log, 11, true);
+    CHECK_OK("an older release", fs_remove(rig.fs, RIG_DIR "/log/DURABLE"));
+    CHECK_OK("open", wal_open(&rig.options, false, NULL, NULL, &wal, NULL, NULL));
+    sim_fs_process_died(rig.disk);
+    wal_close(wal);
+    cut(&rig, 3, log.at[log.count - 1].place.offset);
+    check_lost(&rig, "0000000000000003.seg");
+    /* A file that does not say which record is damage. */
+    struct fs_file *file;
+    CHECK_OK("open", fs_open(rig.fs, RIG_DIR "/log/DURABLE", FS_WRITE, 0, &file));
+    CHECK_OK("damage", fs_write_at(rig.fs, file, 20, STR("x")));
+    fs_close(rig.fs, file);
+    CHECK_ERR("damaged", look(&rig, &found, NULL, &note), ERR_CORRUPT);
+    CHECK_HAS("which file", note.text, "log/DURABLE");
+    rig_close(&rig);
+}
+
+TEST(the_segment_of_the_last_record_is_not_released)
+{
+    static struct rig_log log, found;
+    struct rig rig;
+    struct wal *wal = NULL;
+    struct note note = {""};
+    rig_open(&rig, &perfect, 12);
+    log = (struct rig_log){0};
+    CHECK_OK("open", wal_open(&rig.options, false, NULL, NULL, &wal, NULL, NULL));
+    /* Leaves no room for a seal beside the one that ends the segment. */
+    size_t len = RIG_SEGMENT - SEGMENT_HEAD - 2 * RECORD_HEAD;
+    CHECK_OK("append", rig_append(wal, (struct rig_append){1, 1, 1, len}, &log, NULL));
+    CHECK_OK("seal", wal_seal(wal, NULL));
+    CHECK_U64("the next segment", wal_stats(wal).last_sequence, 2);
+    CHECK_OK("release", wal_release(wal, 2, NULL));
+    while (wal_wants_spare(wal)) CHECK_OK("upkeep", wal_prepare(wal, NULL));
+    CHECK_U64("both are kept", wal_stats(wal).segments, 2);
+    wal_close(wal);
+    CHECK_OK("opens", look(&rig, &found, NULL, &note));
+    CHECK("all of it", rig_log_equal(&log, &found, 1));
+    rig_close(&rig);
+}
+
 TEST(a_segment_of_another_replica_or_format_is_refused)
 {
     static struct rig_log log, found;
