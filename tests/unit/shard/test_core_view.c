@@ -241,7 +241,8 @@ static const char *details(struct core_case *c, const char *text)
 TEST(attribution_is_logged_every_twentieth_cycle_when_it_is_wanted)
 {
     struct core_options options = {.machines_max = 10, .seed = 1, .attribution = true};
-    static const struct machine_stamp none = {0};
+    /* As important as every Need, so that no Need preempts it. */
+    static const struct machine_stamp stamp = {.priority = INT32_MAX};
     struct machine m;
     struct core_case c;
 
@@ -249,7 +250,7 @@ TEST(attribution_is_logged_every_twentieth_cycle_when_it_is_wanted)
     five(&c);
     m = case_machine(&c, "excess", MACHINE_CONFIGURED); /* of no use: 500's is of another cluster */
     m.cluster = STR("b");
-    case_put(&c, &m, &none);
+    case_put(&c, &m, &stamp);
     case_forget(&c);
     for (int i = 0; i < 19; i++) (void)case_decide(&c);
     CHECK("not yet", !case_said(&c, "phase attribution"));
