@@ -46,7 +46,7 @@ struct tls_stream {
     bool end_reported;
     bool plain_ended;
     bool closing; /* stream_close was called: only on_closed may follow */
-    bool failed;  /* `why` is set; waits for the peer to read the alert */
+    bool failed;  /* `why` is set; the stream waits until the peer has read the alert */
     enum err why;
     struct note note;
 };

@@ -57,7 +57,7 @@ static struct str key_name(const struct guard_key *key)
     return str_of(key->name, key->len);
 }
 
-/* -- events: the backend's threads -- */
+/* -- events, called on the backend's threads -- */
 
 /* Reason of the key's loss; 0: none. */
 static int key_take(struct guard_key *key, const struct prim_event *event)

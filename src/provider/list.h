@@ -11,7 +11,7 @@
 
 enum {
     PROVIDER_MACHINE_MAX = 1 << 20,  /* bytes of one record: twice the size of 256 longest labels */
-    PROVIDER_REMOVED_MAX = 64 << 20, /* of a List without its machines; mostly tombstones */
+    PROVIDER_REMOVED_MAX = 64 << 20, /* bytes of a List without its machine records */
 };
 
 struct provider_list_events {

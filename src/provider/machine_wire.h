@@ -21,7 +21,8 @@ struct machine_record {
 };
 
 struct machine_reader; /* one thread at a time */
-/* Adds resource names to `dimensions`, which must outlive the reader. ERR_NOMEM. */
+/* machine_read() adds the record's new resource names to `dimensions`, which must outlive the
+ * reader. ERR_NOMEM. */
 enum err machine_reader_open(struct dimensions *dimensions, struct machine_reader **ret_reader);
 void machine_reader_close(struct machine_reader *reader); /* NULL is allowed */
 /* The record points into `bytes` and into the reader; it is valid until the next read. ERR_PARSE,

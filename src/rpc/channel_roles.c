@@ -11,8 +11,8 @@
  *
  * A lost spare is replaced after a random delay. A round is one dial of every address; after a
  * failed round the next round backs off. A connection lost soon after it became ready counts as a
- * failed round. While the address of a "not leader" response is dialed, no other connection becomes
- * active: calls wait for the leader. */
+ * failed round. While the leader's address from a "not leader" response is dialed, no other
+ * connection becomes active: calls wait for the leader. */
 #include <string.h>
 
 #include "rpc/client_internal.h"

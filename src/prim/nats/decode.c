@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes the answers of a NATS server (decode.h). Pure: no I/O, any thread. An answer without a
- * field that a guarantee depends on is ERR_PARSE. */
+/* Decodes the answers of a NATS server (decode.h). Pure: no I/O, any thread. ERR_PARSE: a field
+ * is missing on which a guarantee depends. */
 #include "prim/nats/decode.h"
 
 #include <stdio.h>
