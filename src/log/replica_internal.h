@@ -132,7 +132,7 @@ struct replica_pending { /* proposals of one leadership, ordered by index */
 };
 struct replica_propose { /* replica_propose.c */
     struct list gathered, refused;
-    struct list ghosts; /* placeholders of abandoned proposals, for reuse */
+    struct list placeholders; /* placeholders of abandoned proposals, for reuse */
     struct buf bytes;
     struct entry *entries; /* one per gathered proposal; before submission bytes.at is NULL */
     size_t count, cap;

@@ -13,7 +13,7 @@
  * proposals of a lost leadership wait for two election time-outs and then get ERR_UNKNOWN. Each
  * leadership has its own list, because the next one may start at a lower index.
  *
- * Bytes in flight count until the entry is applied, even if the caller has gone (a ghost
+ * Bytes in flight count until the entry is applied, even if the caller has gone (a placeholder
  * replaces its proposal). Otherwise a leader without a majority could be filled without bound. */
 #include "log/replica_internal.h"
 
@@ -29,7 +29,7 @@ static struct proposal *proposal_at(struct list *node)
     return CONTAINER_OF(node, struct proposal, link);
 }
 
-static bool is_ghost(const struct proposal *proposal)
+static bool is_placeholder(const struct proposal *proposal)
 {
     return !proposal->done;
 }
@@ -58,8 +58,8 @@ static struct proposal *take_to(struct replica *replica, struct list *list, uint
 static void replica_propose_finish(struct replica *replica, struct proposal *proposal, enum err err,
                                    struct str reply)
 {
-    if (is_ghost(proposal)) {
-        list_append(&replica->propose.ghosts, &proposal->link);
+    if (is_placeholder(proposal)) {
+        list_append(&replica->propose.placeholders, &proposal->link);
         return;
     }
     if (err != ERR_OK && err != ERR_UNKNOWN) proposal->index = proposal->term = 0;
@@ -68,10 +68,10 @@ static void replica_propose_finish(struct replica *replica, struct proposal *pro
     proposal->done(proposal, err, reply);
 }
 
-/* The pump calls done() later. A ghost ends at once. */
+/* The pump calls done() later. A placeholder ends at once. */
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
-    if (is_ghost(proposal)) {
+    if (is_placeholder(proposal)) {
         replica_propose_finish(replica, proposal, err, STR_EMPTY);
         return;
     }
@@ -212,22 +212,22 @@ void replica_propose(struct replica *replica, struct proposal *const *proposals,
     replica_wake(replica);
 }
 
-/* Replaces an abandoned proposal by a ghost at the same place in the list. Without memory there
- * is no ghost, and the bytes no longer count. */
-static void leave_ghost(struct replica *replica, const struct proposal *proposal,
-                        struct list *position)
+/* An abandoned proposal leaves a placeholder in the list, which counts its bytes as in flight until
+ * the entry is applied. Without memory for a placeholder the bytes stop counting now. */
+static void leave_placeholder(struct replica *replica, const struct proposal *proposal,
+                              struct list *position)
 {
-    struct list *unused = list_pop(&replica->propose.ghosts);
-    struct proposal *ghost = unused ? proposal_at(unused) : malloc(sizeof *ghost);
+    struct list *unused = list_pop(&replica->propose.placeholders);
+    struct proposal *placeholder = unused ? proposal_at(unused) : malloc(sizeof *placeholder);
 
-    if (!ghost) {
+    if (!placeholder) {
         release_share(replica, proposal);
         return;
     }
-    *ghost = *proposal;
-    ghost->done = NULL;
-    list_init(&ghost->link);
-    list_insert_before(position, &ghost->link);
+    *placeholder = *proposal;
+    placeholder->done = NULL;
+    list_init(&placeholder->link);
+    list_insert_before(position, &placeholder->link);
 }
 
 void replica_abandon(struct replica *replica, struct proposal *proposal)
@@ -236,7 +236,7 @@ void replica_abandon(struct replica *replica, struct proposal *proposal)
 
     if (proposal->state == PROPOSAL_IDLE || proposal->state == PROPOSAL_DECIDED) return;
     list_remove(&proposal->link);
-    leave_ghost(replica, proposal, position);
+    leave_placeholder(replica, proposal, position);
     decide(replica, proposal, ERR_UNKNOWN);
 }
 
@@ -393,7 +393,7 @@ void replica_propose_open(struct replica *replica)
 
     list_init(&propose->gathered);
     list_init(&propose->refused);
-    list_init(&propose->ghosts);
+    list_init(&propose->placeholders);
     for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++) {
         list_init(&propose->pending[i].proposals);
         propose->pending[i].until = MONO_NEVER;
@@ -408,7 +408,7 @@ void replica_propose_close(struct replica *replica)
     for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++)
         end_pending(replica, &propose->pending[i], ERR_UNKNOWN);
     while (!list_empty(&propose->refused)) replica_propose_notify_refused(replica);
-    for (struct list *node; (node = list_pop(&propose->ghosts));) free(proposal_at(node));
+    for (struct list *node; (node = list_pop(&propose->placeholders));) free(proposal_at(node));
     buf_deinit(&propose->bytes);
     free(propose->entries);
     propose->entries = NULL;

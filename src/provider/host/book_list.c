@@ -20,7 +20,7 @@ enum {
     LIST_MORE = 102,
     LIST_NEXT_PAGE = 103,
     TOKEN_CAP = 64,
-    SMALL_DELTA = 4096, /* a delta with fewer changes is encoded at once */
+    SMALL_DELTA = 4096, /* a delta with fewer changes is encoded in one turn */
     ASIDE_BYTES_MAX = 256 << 20,
 };
 
