@@ -19,7 +19,9 @@
  *   until the provider has answered.
  * - The next decision treats a queued action as begun (inventory_plan).
  * - The core does not retry. The next cycle decides dropped actions again.
- * - After a refused action the machine is in back-off (`rest_*`). A machine that the provider
+ * - After a Create refused for lack of stock the machine's capacity pool is in back-off
+ *   (availability.h), and the machine is Speculative again.
+ * - After another refused action the machine is in back-off (`rest_*`). A machine that the provider
  *   reports as Failed is deleted, with growing pauses between the tries.
  *
  * Invariants, asserted in core.c:
@@ -51,7 +53,8 @@ struct core_options {
     bool rollup_guard;               /* enables the quarantine of rails.h */
     struct rails_options rails;
     struct victim_weights weights; /* all zero: the default weights of docs/decision.md */
-    uint32_t concurrency;          /* Limit of actions under way; 0: 64. */
+    uint32_t concurrency;          /* Upper limit of actions under way; 0: 64. */
+    uint32_t concurrency_first;    /* the first limit, see concurrency.h; 0: 8 */
     uint32_t queue_max; /* Limit of queued actions; 0: 65,536. A later cycle decides further actions
                            again. */
     uint32_t blobs_max; /* Limit of actions that wait for a bootstrap blob; 0: 100,000. A later
@@ -177,7 +180,8 @@ enum call_end {
 };
 struct call_answer {
     enum call_end end;
-    struct str text;               /* for last_error and the audit log */
+    bool exhausted;  /* CALL_REFUSED with RESOURCE_EXHAUSTED: no stock, or throttled */
+    struct str text; /* for last_error and the audit log */
     const struct machine *machine; /* CALL_DONE: the returned record; NULL: unreadable */
     const struct label *metadata;
     size_t metadata_count;
@@ -327,6 +331,10 @@ struct core_counts {
     uint32_t blobs_waiting;                 /* actions that wait for a blob now */
     uint32_t queued, inflight;              /* without drains_waiting and blobs_waiting */
     uint32_t in_doubt;                      /* machines whose last call had no answer */
+    uint64_t stock_refusals;                /* Creates refused for lack of stock */
+    uint32_t pools_sold_out;                /* in the last cycle */
+    uint32_t concurrency;                   /* present limit of actions under way */
+    uint64_t concurrency_cuts;              /* how often the limit was halved */
     /* Gauges of the last cycle. */
     uint32_t shortfalls; /* all shortfalls; the arrays below count the LEDGER_TOP largest */
     uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];

@@ -49,6 +49,9 @@ static const struct shortage *shortage_keep(struct arena *arena, const struct sh
 
     if (!to) return NULL;
     *to = *from;
+    if (text_copy(arena, from->sold_out.instance_type, &to->sold_out.instance_type) ||
+        text_copy(arena, from->sold_out.zone, &to->sold_out.zone))
+        return NULL;
     for (uint32_t i = 0; i < from->domain_count; i++)
         if (text_copy(arena, from->domains[i].value, &to->domains[i].value)) return NULL;
     return amounts_copy(arena, &from->deficit, &to->deficit) &&
