@@ -258,10 +258,11 @@ TABLE(
            "how long a machine is left alone after the provider refused to do something with it; "
            "doubles with every refusal"),
     NUMBER("rest-most", DURATION, "1h", 10, 7 * DAY_MS, "and at most"),
-    NUMBER("execute-concurrency", U64, "64", 1, 1000000,
-           "calls that change a machine under way at the provider at once, about 2 KiB of memory "
-           "each. A provider that takes 7 seconds for each of the two calls of a purchase is given "
-           "5 machines a second by 64, and 5,000 by 80000"),
+    NUMBER("execute-concurrency", U64, "4096", 1, 1000000,
+           "at most so many calls that change a machine run at the provider at once, about 2 KiB "
+           "of memory each. The shard starts with execute-concurrency-start, runs more while "
+           "answers come in time, and half as many when the provider is overloaded"),
+    NUMBER("execute-concurrency-start", U64, "8", 1, 1000000, "how many of them run at first"),
     NUMBER("blob-budget", SIZE, "256MiB", 1, 1ull << 40,
            "bootstrap blobs of all operators that wait for their machine's Configure; past it one "
            "is not taken, and its action is decided again"),

@@ -208,6 +208,7 @@ static struct core_options core_of(const struct conf *conf)
         .rails = {.reclaim_fraction = conf_decimal(conf, "reclaim-cap-fraction"),
                   .actions_max = conf_number(conf, "max-actions-per-cycle")},
         .concurrency = (uint32_t)conf_number(conf, "execute-concurrency"),
+        .concurrency_first = (uint32_t)conf_number(conf, "execute-concurrency-start"),
         .queue_max = (uint32_t)conf_number(conf, "action-queue"),
         .execute_timeout_ms = conf_number(conf, "execute-timeout"),
         .bootstrap_timeout_ms = conf_number(conf, "bootstrap-timeout"),

@@ -473,6 +473,7 @@ static void call_answer_run(struct decide_job *job, struct decide_context *conte
     struct machine_record record;
     struct note note = {""};
 
+    answer.exhausted = answer.end == CALL_REFUSED && call->answer.status == GRPC_RESOURCE_EXHAUSTED;
     if (answer.end == CALL_DONE) call_read_record(call, context, &record, &answer, &note);
     if (call->action)
         core_answered(context->core, call->action, &answer, context->now, context->wall, out);

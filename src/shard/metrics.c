@@ -89,6 +89,18 @@ static const struct metric_field core_rows[] = {
     {"muster_shard_machines_in_doubt",
      "Machines whose last call has an unknown outcome. The shard asks the provider by Get.",
      GAUGE(core_counts, in_doubt)},
+    {"muster_shard_pools_sold_out",
+     "Capacity pools (instance type, zone, capacity type) that are not bought from, because the "
+     "provider refused them.",
+     GAUGE(core_counts, pools_sold_out)},
+    {"muster_shard_stock_refusals_total",
+     "Create calls that the provider refused for lack of stock.",
+     COUNTER(core_counts, stock_refusals)},
+    {"muster_shard_execute_limit", "Provider calls that may run at once now.",
+     GAUGE(core_counts, concurrency)},
+    {"muster_shard_execute_limit_reductions_total",
+     "Times that the limit of provider calls was halved, because the provider was overloaded.",
+     COUNTER(core_counts, concurrency_cuts)},
     {PREFIX "shortfalls", "Profiles that lack machines.", GAUGE(core_counts, shortfalls)},
 };
 static const struct metric_field session_rows[] = {

@@ -220,6 +220,7 @@ enum err core_serving(struct core *core, const struct label *domain, uint32_t *r
 struct need_view {
     const struct need_verdict *row; /* owned by the core until the next cycle */
     uint32_t parked_age, unmet_age; /* in cycles */
+    uint64_t next_try_ms;           /* REASON_SOLD_OUT: until a machine is tried; 0: now */
 };
 struct needs_view {
     uint64_t cycle; /* 0: no cycle has run yet */
@@ -274,6 +275,20 @@ struct machine_facts {
 /* ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_machine(struct core *core, struct str id, mono_time now,
                       struct machine_facts *ret_facts);
+
+/* Capacity pools that the provider has no stock of. */
+struct sold_out_pool {
+    struct capacity_pool pool; /* borrowed until the next event */
+    uint32_t refusals;         /* in a row */
+    uint64_t left_ms;          /* until one machine is tried; 0: now */
+    wall_time until;           /* the same as a time of day */
+    struct str error;          /* of the last refusal */
+};
+/* ERR_NOMEM. */
+enum err core_pools(const struct core *core, mono_time now, wall_time wall, struct arena *arena,
+                    struct sold_out_pool **ret_pools, size_t *ret_count);
+/* Before the first event: a pool that was sold out for an earlier process. Only a hint. */
+void core_pool_restore(struct core *core, const struct sold_out_pool *hint, mono_time now);
 
 struct count_by_name {
     struct str name;
@@ -331,6 +346,7 @@ struct core_counts {
     uint32_t blobs_waiting;                 /* actions that wait for a blob now */
     uint32_t queued, inflight;              /* without drains_waiting and blobs_waiting */
     uint32_t in_doubt;                      /* machines whose last call had no answer */
+    uint64_t pools_version;                 /* changes with the sold-out pools */
     uint64_t stock_refusals;                /* Creates refused for lack of stock */
     uint32_t pools_sold_out;                /* in the last cycle */
     uint32_t concurrency;                   /* present limit of actions under way */

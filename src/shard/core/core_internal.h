@@ -112,8 +112,8 @@ const struct capacity_pool *pools_sold_out(struct core *core, size_t *ret_count)
 /* Needs whose machines are of a sold-out pool and not accepted yet are unsatisfied. Returns the
  * decision, or a copy in scratch. */
 const struct decision *pools_amend(struct core *core, const struct decision *decision);
-/* False: the pool is not sold out. *ret_ms: until the next try; 0: it is due or under way. */
-bool pools_next_try(const struct core *core, const struct capacity_pool *pool, uint64_t *ret_ms);
+/* Time until a machine of the sold-out pool is tried; 0: now. */
+uint64_t pools_next_try(const struct core *core, const struct capacity_pool *pool);
 
 /* -- logging: core.c -- */
 /* If memory runs out, the line is dropped. */

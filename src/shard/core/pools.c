@@ -123,6 +123,7 @@ bool pools_refused(struct core *core, const struct machine_task *task,
                              stock ? REFUSED_STOCK : REFUSED_OTHER, answer->text, core->now);
     if (stock) core->counts.stock_refusals++;
     if (m) {
+        core->counts.pools_version++;
         pool_log(core, CORE_WARN, "the provider sells no machine of this kind now", &pool, m);
         pool_drop_tasks(core, m);
         (void)effects_add(core->out, EFFECT_CYCLE_SOON);
@@ -137,6 +138,7 @@ void pools_accepted(struct core *core, const struct machine_task *task)
     if (!core->availability.count || !pool_of_machine(core, task->machine, &pool) ||
         !availability_accepted(&core->availability, &pool, task->number))
         return;
+    core->counts.pools_version++;
     pool_log(core, CORE_INFO, "the provider sells machines of this kind again", &pool, NULL);
     (void)effects_add(core->out, EFFECT_CYCLE_SOON);
 }
@@ -270,11 +272,37 @@ const struct decision *pools_amend(struct core *core, const struct decision *dec
 
 /* --- reading --- */
 
-bool pools_next_try(const struct core *core, const struct capacity_pool *pool, uint64_t *ret_ms)
+uint64_t pools_next_try(const struct core *core, const struct capacity_pool *pool)
 {
     const struct pool_memory *m = availability_find(&core->availability, pool);
 
-    if (!m || !m->sold_out) return false;
-    *ret_ms = m->probe ? 0 : mono_elapsed_ms(core->now, m->until);
-    return true;
+    return !m || m->probe ? 0 : mono_elapsed_ms(core->now, m->until);
+}
+
+enum err core_pools(const struct core *core, mono_time now, wall_time wall, struct arena *arena,
+                    struct sold_out_pool **ret_pools, size_t *ret_count)
+{
+    const struct availability *a = &core->availability;
+    struct sold_out_pool *pools = arena_calloc(arena, a->count, sizeof *pools);
+    size_t count = 0;
+
+    if (!pools) return ERR_NOMEM;
+    for (uint32_t i = 0; i < a->count; i++) {
+        const struct pool_memory *m = a->at[i];
+        if (!m->sold_out) continue;
+        pools[count].pool = m->pool;
+        pools[count].refusals = m->refusals;
+        pools[count].left_ms = m->probe ? 0 : mono_elapsed_ms(now, m->until);
+        pools[count].until = (wall_time){wall.ms + pools[count].left_ms};
+        pools[count++].error = str_of(m->why, m->why_len);
+    }
+    *ret_pools = pools;
+    *ret_count = count;
+    return ERR_OK;
+}
+
+void core_pool_restore(struct core *core, const struct sold_out_pool *hint, mono_time now)
+{
+    availability_restore(&core->availability, &hint->pool, (uint8_t)min_u64(hint->refusals, 100),
+                         mono_after(now, hint->left_ms), now);
 }

@@ -153,6 +153,8 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
         const struct need_key *key = &found[i]->need->key;
         needs[i] = (struct need_view){.row = found[i]};
         if (found[i]->need->gang) needs[i].parked_age = parking_age(core->parking, key);
+        if (found[i]->shortage && found[i]->shortage->reason == REASON_SOLD_OUT)
+            needs[i].next_try_ms = pools_next_try(core, &found[i]->shortage->sold_out);
         if (found[i]->shortage) needs[i].unmet_age = ledger_age(core->ledger, key->fingerprint);
     }
     view.needs = needs;
