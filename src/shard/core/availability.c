@@ -133,7 +133,7 @@ static void pool_keep_why(struct pool_memory *m, struct str text)
 }
 
 struct pool_memory *availability_refused(struct availability *a, const struct capacity_pool *pool,
-                                         uint64_t action, enum refusal why, struct str text,
+                                         uint64_t action, enum pool_refusal why, struct str text,
                                          mono_time now)
 {
     struct pool_memory *m = pool_make(a, pool);

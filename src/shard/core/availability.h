@@ -50,11 +50,11 @@ bool availability_barred(const struct availability *a, const struct pool_memory 
 void availability_probe(struct availability *a, struct pool_memory *m, uint64_t action);
 /* The action is over. After a probe without an answer, another one follows the shortest pause. */
 void availability_over(struct availability *a, uint64_t action, mono_time now);
-enum refusal { REFUSED_STOCK, REFUSED_OTHER };
+enum pool_refusal { REFUSED_STOCK, REFUSED_OTHER };
 /* A Create was refused. Returns the pool if it is sold out from now on, or for longer; NULL: no
  * change, or out of memory. */
 struct pool_memory *availability_refused(struct availability *a, const struct capacity_pool *pool,
-                                         uint64_t action, enum refusal why, struct str text,
+                                         uint64_t action, enum pool_refusal why, struct str text,
                                          mono_time now);
 /* A Create was accepted. True: the pool was sold out and is not any more. */
 bool availability_accepted(struct availability *a, const struct capacity_pool *pool,

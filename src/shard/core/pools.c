@@ -2,10 +2,13 @@
 /* Capacity pools without stock, as the core uses them: which Creates may begin, what refusals
  * teach, what a decision leaves out, and which Needs wait for stock. The table is availability.h.
  * Decide thread. */
+#include <stdio.h>
 #include <string.h>
 
 #include "shard/core/running_actions.h"
 #include "shard/state/cohort.h"
+
+enum { POOL_TEXT_CAP = 2 * ID_MAX + MACHINE_NAME_CAP + 32 };
 
 /* --- the pool of a machine --- */
 
@@ -72,16 +75,15 @@ void pools_task_closed(struct core *core, const struct machine_task *task)
         availability_over(&core->availability, task->number, core->now);
 }
 
-static void pool_log(const struct core *core, enum core_level level, const char *text,
-                     const struct capacity_pool *pool, const struct pool_memory *m)
+/* Writes "type=m5.large zone=eu-1a capacity_type=Spot". */
+static const char *pool_details(const struct capacity_pool *pool, char text[POOL_TEXT_CAP])
 {
     char name[MACHINE_NAME_CAP];
 
-    core_log(core, level, text, "type=%.*s zone=%.*s capacity_type=%s next_try_s=%llu error=%.*s",
-             STR_ARG(pool->instance_type), STR_ARG(pool->zone),
-             capacity_type_name(pool->capacity_type, name),
-             (unsigned long long)(m ? mono_elapsed_ms(core->now, m->until) / 1000 : 0),
-             m ? (int)m->why_len : 0, m ? m->why : "");
+    (void)snprintf(text, POOL_TEXT_CAP, "type=%.*s zone=%.*s capacity_type=%s",
+                   STR_ARG(pool->instance_type), STR_ARG(pool->zone),
+                   capacity_type_name(pool->capacity_type, name));
+    return text;
 }
 
 /* Drops the waiting Creates of a pool, so that the next decision uses other pools. */
@@ -113,6 +115,7 @@ bool pools_refused(struct core *core, const struct machine_task *task,
                    const struct call_answer *answer)
 {
     bool stock = answer->exhausted && !answer_is_throttling(answer);
+    char text[POOL_TEXT_CAP];
     struct capacity_pool pool;
     struct pool_memory *m;
 
@@ -124,7 +127,10 @@ bool pools_refused(struct core *core, const struct machine_task *task,
     if (stock) core->counts.stock_refusals++;
     if (m) {
         core->counts.pools_version++;
-        pool_log(core, CORE_WARN, "the provider sells no machine of this kind now", &pool, m);
+        core_log(core, CORE_WARN, "the provider sells no machine of this kind now",
+                 "%s next_try_s=%llu error=%.*s", pool_details(&pool, text),
+                 (unsigned long long)mono_elapsed_ms(core->now, m->until) / 1000, (int)m->why_len,
+                 m->why);
         pool_drop_tasks(core, m);
         (void)effects_add(core->out, EFFECT_CYCLE_SOON);
     }
@@ -133,13 +139,15 @@ bool pools_refused(struct core *core, const struct machine_task *task,
 
 void pools_accepted(struct core *core, const struct machine_task *task)
 {
+    char text[POOL_TEXT_CAP];
     struct capacity_pool pool;
 
     if (!core->availability.count || !pool_of_machine(core, task->machine, &pool) ||
         !availability_accepted(&core->availability, &pool, task->number))
         return;
     core->counts.pools_version++;
-    pool_log(core, CORE_INFO, "the provider sells machines of this kind again", &pool, NULL);
+    core_log(core, CORE_INFO, "the provider sells machines of this kind again", "%s",
+             pool_details(&pool, text));
     (void)effects_add(core->out, EFFECT_CYCLE_SOON);
 }
 

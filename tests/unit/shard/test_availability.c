@@ -15,7 +15,7 @@ static mono_time at(uint64_t seconds)
 }
 
 static struct pool_memory *refuse(struct availability *a, const struct capacity_pool *pool,
-                                  uint64_t action, enum refusal why, uint64_t seconds)
+                                  uint64_t action, enum pool_refusal why, uint64_t seconds)
 {
     return availability_refused(a, pool, action, why, STR("no stock"), at(seconds));
 }
