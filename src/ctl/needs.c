@@ -103,7 +103,7 @@ static void needs_why_cell(struct needs_view *l, const Bigfleet__V1alpha1__NeedV
     if (v->acquisition_parked)
         table_format(&l->table, "%s, parked for %" PRId32, reason, v->parked_age_cycles);
     else
-        table_text(&l->table, reason);
+        table_format(&l->table, "%s", reason); /* copied: the row is freed before the table */
 }
 
 static void needs_supply_cell(struct needs_view *l,
