@@ -166,11 +166,11 @@ TEST(a_serial_provider_sees_no_call_past_its_deadline)
     struct core_options options = {.concurrency = 4096, .concurrency_first = 8};
     struct fleet f;
 
-    two_pools(&f, &options, 0, 500, 300);
+    two_pools(&f, &options, 0, 500, 450);
     f.serial_ms = 100;
-    for (int i = 0; i < 120; i++) fleet_run(&f, 1000), fleet_cycle(&f);
+    for (int i = 0; i < 160; i++) fleet_run(&f, 1000), fleet_cycle(&f);
     CHECK_U64("no call is late", f.late, 0);
-    CHECK_U64("all bought", fleet_count(&f, MACHINE_CONFIGURED), 300);
+    CHECK_U64("all bought", fleet_count(&f, MACHINE_CONFIGURED), 450);
     CHECK_U64("no second call for a machine", f.abuses + f.overtakes, 0);
     CHECK("more than at first", core_counts(f.core)->concurrency > 8);
     fleet_check(&f);
