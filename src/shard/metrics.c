@@ -50,10 +50,13 @@ const char *audit_kind_name(enum action_kind kind)
 #define GAUGE(type, member)   METRIC_GAUGE, METRIC_FIELD(struct type, member)
 
 static const struct metric_field core_rows[] = {
-    {PREFIX "actions_deferred_total", "Actions left to a later cycle by max-actions-per-cycle.",
+    {PREFIX "actions_deferred_total",
+     "Actions left to a later cycle by max-actions-per-cycle, or because their capacity pool is "
+     "sold out.",
      COUNTER(core_counts, deferred)},
     {PREFIX "actions_dropped_total",
-     "Actions dropped because the queue was full. A later cycle decides them again.",
+     "Actions dropped because the queue was full or their capacity pool sold out. A later cycle "
+     "decides them again.",
      COUNTER(core_counts, dropped)},
     {PREFIX "actions_deduped_total",
      "Actions dropped because the machine already had an action or had changed its state.",
@@ -93,6 +96,9 @@ static const struct metric_field core_rows[] = {
      "Capacity pools (instance type, zone, capacity type) that are not bought from, because the "
      "provider refused them.",
      GAUGE(core_counts, pools_sold_out)},
+    {"muster_shard_pools_forgotten_total",
+     "Sold-out capacity pools forgotten because the shard remembers at most 1,024.",
+     COUNTER(core_counts, pools_forgotten)},
     {"muster_shard_stock_refusals_total",
      "Create calls that the provider refused for lack of stock.",
      COUNTER(core_counts, stock_refusals)},

@@ -16,10 +16,10 @@ void concurrency_init(struct concurrency *c, uint32_t first, uint32_t most, uint
 
 static void concurrency_halve(struct concurrency *c, mono_time sent, mono_time now)
 {
-    if (c->halvings && sent.ms <= c->halved.ms) return;
+    if (c->limit == 1 || (c->halvings && sent.ms <= c->halved.ms)) return;
     c->halved = now;
     c->halvings++;
-    c->limit = c->limit > 1 ? c->limit / 2 : 1;
+    c->limit /= 2;
 }
 
 void concurrency_answered(struct concurrency *c, unsigned verb, mono_time sent, bool overloaded,

@@ -346,6 +346,7 @@ struct core_counts {
     uint32_t blobs_waiting;                 /* actions that wait for a blob now */
     uint32_t queued, inflight;              /* without drains_waiting and blobs_waiting */
     uint32_t in_doubt;                      /* machines whose last call had no answer */
+    uint64_t pools_forgotten;               /* because the table was full */
     uint64_t pools_version;                 /* changes with the sold-out pools */
     uint64_t stock_refusals;                /* Creates refused for lack of stock */
     uint32_t pools_sold_out;                /* in the last cycle */

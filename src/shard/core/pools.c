@@ -162,6 +162,7 @@ const struct capacity_pool *pools_sold_out(struct core *core, size_t *ret_count)
     *ret_count = 0;
     availability_sweep(a, core->now);
     core->counts.pools_sold_out = 0;
+    core->counts.pools_forgotten = a->forgotten;
     pools = a->count ? arena_calloc(&core->scratch, a->count, sizeof *pools) : NULL;
     for (uint32_t i = 0; pools && i < a->count; i++) {
         if (a->at[i]->sold_out) core->counts.pools_sold_out++;

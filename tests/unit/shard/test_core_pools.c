@@ -177,7 +177,7 @@ TEST(a_serial_provider_sees_no_call_past_its_deadline)
     fleet_close(&f);
 }
 
-TEST(throttling_halves_the_limit_and_leaves_the_pool_alone)
+TEST(throttling_is_told_from_a_lack_of_stock)
 {
     static const struct {
         const char *text;
