@@ -14,6 +14,7 @@
 #include "provider/client.h"
 #include "shard/domains.h"
 #include "shard/epoch.h"
+#include "shard/pools_file.h"
 #include "shard/shard.h"
 
 enum {
@@ -94,6 +95,28 @@ static void on_reports_drains(void *owner)
         LOG_WARN(&s->role.log,
                  "could not record that operators report drains: after a restart the shard does "
                  "not wait for their reports",
+                 log_err("err", err));
+}
+
+/* <data-dir>/sold-out: a hint for the next process (pools_file.h). */
+static enum err pools_path(const struct shard_role_state *s, char path[FS_PATH_CAP],
+                           struct note *note)
+{
+    return files_below_data_dir(s->role.conf, "data-dir", "sold-out", path, note);
+}
+
+static void on_pools(void *owner, struct str text)
+{
+    struct shard_role_state *s = owner;
+    char path[FS_PATH_CAP];
+    struct note note = {""};
+    enum err err = pools_path(s, path, &note);
+
+    if (!err) err = fs_publish(s->role.io->fs, path, text, 0600, entropy_u64(s->role.io->entropy));
+    if (err)
+        LOG_WARN(&s->role.log,
+                 "could not record what the provider has no stock of: after a restart the shard "
+                 "tries it again",
                  log_err("err", err));
 }
 
@@ -208,6 +231,7 @@ static struct core_options core_of(const struct conf *conf)
         .rails = {.reclaim_fraction = conf_decimal(conf, "reclaim-cap-fraction"),
                   .actions_max = conf_number(conf, "max-actions-per-cycle")},
         .concurrency = (uint32_t)conf_number(conf, "execute-concurrency"),
+        .concurrency_first = (uint32_t)conf_number(conf, "execute-concurrency-start"),
         .queue_max = (uint32_t)conf_number(conf, "action-queue"),
         .execute_timeout_ms = conf_number(conf, "execute-timeout"),
         .bootstrap_timeout_ms = conf_number(conf, "bootstrap-timeout"),
@@ -264,15 +288,24 @@ static enum err open_shard(void *state, struct note *note)
         .warmup_cycles = (uint32_t)conf_number(s->role.conf, "metrics-warmup-cycles"),
         .on_ready = on_first_list,
         .on_rests = on_rests,
+        .on_pools = on_pools,
         .on_reports_drains = on_reports_drains,
         .on_fenced = shard_run_on_fenced,
         .owner = s,
     };
+    char path[FS_PATH_CAP];
+    struct buf pools;
+    enum err err;
 
+    buf_init(&pools, POOLS_FILE_MAX);
+    if (!pools_path(s, path, note) && !fs_read_whole(s->role.io->fs, path, POOLS_FILE_MAX, &pools))
+        options.pools = buf_peek(&pools);
     options.core.seed = entropy_u64(s->role.io->entropy);
     options.core.operators_reported = s->operators_reported;
     set_holds(s->role.conf, &options.core);
-    return shard_open(&options, &s->shard, note);
+    err = shard_open(&options, &s->shard, note);
+    buf_deinit(&pools);
+    return err;
 }
 
 static enum err shard_run_open_server(void *state, struct note *note)

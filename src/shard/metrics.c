@@ -50,10 +50,13 @@ const char *audit_kind_name(enum action_kind kind)
 #define GAUGE(type, member)   METRIC_GAUGE, METRIC_FIELD(struct type, member)
 
 static const struct metric_field core_rows[] = {
-    {PREFIX "actions_deferred_total", "Actions left to a later cycle by max-actions-per-cycle.",
+    {PREFIX "actions_deferred_total",
+     "Actions left to a later cycle by max-actions-per-cycle, or because their capacity pool is "
+     "sold out.",
      COUNTER(core_counts, deferred)},
     {PREFIX "actions_dropped_total",
-     "Actions dropped because the queue was full. A later cycle decides them again.",
+     "Actions dropped because the queue was full or their capacity pool sold out. A later cycle "
+     "decides them again.",
      COUNTER(core_counts, dropped)},
     {PREFIX "actions_deduped_total",
      "Actions dropped because the machine already had an action or had changed its state.",
@@ -89,6 +92,21 @@ static const struct metric_field core_rows[] = {
     {"muster_shard_machines_in_doubt",
      "Machines whose last call has an unknown outcome. The shard asks the provider by Get.",
      GAUGE(core_counts, in_doubt)},
+    {"muster_shard_pools_sold_out",
+     "Capacity pools (instance type, zone, capacity type) that are not bought from, because the "
+     "provider refused them.",
+     GAUGE(core_counts, pools_sold_out)},
+    {"muster_shard_pools_forgotten_total",
+     "Sold-out capacity pools forgotten because the shard remembers at most 1,024.",
+     COUNTER(core_counts, pools_forgotten)},
+    {"muster_shard_stock_refusals_total",
+     "Create calls that the provider refused for lack of stock.",
+     COUNTER(core_counts, stock_refusals)},
+    {"muster_shard_execute_limit", "Provider calls that may run at once now.",
+     GAUGE(core_counts, concurrency)},
+    {"muster_shard_execute_limit_reductions_total",
+     "Times that the limit of provider calls was halved, because the provider was overloaded.",
+     COUNTER(core_counts, concurrency_cuts)},
     {PREFIX "shortfalls", "Profiles that lack machines.", GAUGE(core_counts, shortfalls)},
 };
 static const struct metric_field session_rows[] = {

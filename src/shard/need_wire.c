@@ -3,6 +3,9 @@
  * resource names, so a roll-up is read with a copy of the names. Runs on the decide thread. */
 #include "shard/need_wire.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "model/penalty.h"
 #include "shard/state/demand.h"
 #include "wire/field.h"
@@ -270,6 +273,7 @@ static uint32_t wire_reason(enum verdict_reason reason)
 {
     static const uint8_t numbers[] = {[REASON_PRIORITY_STARVED] = 1,
                                       [REASON_NO_MATCHING_SUPPLY] = 2,
+                                      [REASON_SOLD_OUT] = 2, /* sold_out says more */
                                       [REASON_TOPOLOGY_UNSATISFIABLE] = 3,
                                       [REASON_PREEMPTION_EXHAUSTED] = 4};
 
@@ -318,6 +322,22 @@ static void need_wire_pack_domains(struct pack *pack, uint32_t field, const stru
     }
 }
 
+static void pack_sold_out(struct pack *pack, uint32_t field, const struct need_view *view)
+{
+    const struct capacity_pool *pool = &view->row->shortage->sold_out;
+    char text[2 * ID_MAX + MACHINE_NAME_CAP + 64], name[MACHINE_NAME_CAP];
+    uint64_t seconds = (view->next_try_ms + 999) / 1000;
+    int len = snprintf(text, sizeof text, "%.*s %s %.*s: sold out, ", STR_ARG(pool->instance_type),
+                       capacity_type_name(pool->capacity_type, name), STR_ARG(pool->zone));
+
+    if (len < 0 || len >= (int)sizeof text) return;
+    if (seconds)
+        (void)snprintf(text + len, sizeof text - (size_t)len, "next try in %" PRIu64 " s", seconds);
+    else
+        (void)snprintf(text + len, sizeof text - (size_t)len, "a try is under way or due");
+    pack_text(pack, field, str_from(text));
+}
+
 enum err need_write_view(struct frame_writer *w, const struct need_view *view,
                          const struct dimensions *dimensions)
 {
@@ -352,6 +372,7 @@ enum err need_write_view(struct frame_writer *w, const struct need_view *view,
         pack_supply(&out, 16, s, &w->piece);
         if (s->victims > 0) pack_preemption(&out, 17, s, dimensions, w);
         need_wire_pack_domains(&out, 18, s, &w->piece);
+        if (s->reason == REASON_SOLD_OUT) pack_sold_out(&out, 100, view);
     }
     pack_row(&frame, 2, &out);
     return frame.err;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shard/pools_file.h"
 #include "shard/shard_internal.h"
 #include "wire/pb/muster_v1_shard.pb-c.h"
 
@@ -41,6 +42,8 @@ static enum err open_decide_thread(struct shard *shard)
     enum err err = core_open(&shard->options.core, &options.core);
 
     if (err) return err;
+    pools_file_read(options.core, shard->options.pools, clock_mono(shard->io->clock),
+                    clock_wall(shard->io->clock));
     err = decide_thread_open(&options, &shard->decide_thread);
     if (err) core_close(options.core);
     return err;

@@ -302,6 +302,22 @@ static void begin_queued(struct oracle_machine *m)
     }
 }
 
+/* The verdicts count the machines of sold-out pools; nothing else sees them. */
+enum { SOLD_OUT_STATE = ORACLE_FAILED + 1 };
+
+static void leave_out_if_sold_out(const struct oracle_fleet *fleet, struct oracle_machine *m)
+{
+    if (m->state != ORACLE_SPECULATIVE) return;
+    for (size_t i = 0; i < fleet->sold_out_count; i++) {
+        const struct oracle_pool *pool = &fleet->sold_out[i];
+        if (same_text(pool->type, m->type) && same_text(pool->zone, m->zone) &&
+            pool->capacity == m->capacity) {
+            m->state = (enum oracle_state)SOLD_OUT_STATE;
+            return;
+        }
+    }
+}
+
 static bool is_key_of(const struct oracle_stamp *s, const struct oracle_row *row)
 {
     return s->cluster[0] && same_text(s->cluster, row->cluster) &&
@@ -1149,12 +1165,15 @@ static void explain(const struct work *w, struct oracle_row *row)
         int *count = NULL;
         if (w->machines[m].state == ORACLE_IDLE) count = &row->idle_matching;
         if (w->machines[m].state == ORACLE_SPECULATIVE) count = &row->speculative_matching;
+        if ((int)w->machines[m].state == SOLD_OUT_STATE) count = &row->sold_out_matching;
         if (w->machines[m].state == ORACLE_CONFIGURED) count = &row->configured_matching;
         if (count && *count < ORACLE_COUNT_MAX && oracle_matches(&row->profile, &w->machines[m]) &&
             oracle_fits(&w->machines[m], &row->min_unit))
             ++*count;
     }
-    if (row->gang && (row->parked || !row->has_domain || !row->satisfiable))
+    if (!row->resolved && row->sold_out_matching)
+        row->reason = "SOLD_OUT";
+    else if (row->gang && (row->parked || !row->has_domain || !row->satisfiable))
         row->reason = "TOPOLOGY_UNSATISFIABLE";
     else if (!row->claimed && !row->idle_matching && !row->speculative_matching &&
              !row->configured_matching)
@@ -1179,6 +1198,7 @@ void oracle_decide(const struct oracle_fleet *fleet, struct oracle_decision *ret
     for (size_t m = 0; m < fleet->machine_count; m++) {
         w.machines[m] = fleet->machines[m];
         begin_queued(&w.machines[m]);
+        leave_out_if_sold_out(fleet, &w.machines[m]);
         w.claimed_by[m] = -1;
     }
     normalise(&w);

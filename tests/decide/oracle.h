@@ -19,6 +19,7 @@ enum {
     ORACLE_TEXT = 48,
     ORACLE_FINGERPRINT = 512,
     ORACLE_CANDIDATES = 6,
+    ORACLE_POOLS = 4,
     ORACLE_COUNT_MAX = 256,
 };
 
@@ -99,6 +100,10 @@ struct oracle_need {
     uint64_t arrival;
     bool parked;
 };
+struct oracle_pool {
+    char type[ORACLE_TEXT], zone[ORACLE_TEXT];
+    enum oracle_capacity capacity;
+};
 struct oracle_weights { /* of a victim's score */
     double priority, drain, interruption, reclamation, drain_seconds;
 };
@@ -112,6 +117,8 @@ struct oracle_fleet {
     const char *const *ready; /* clusters that reported; NULL: all */
     size_t ready_count;
     uint64_t now_ms;
+    struct oracle_pool sold_out[ORACLE_POOLS];
+    size_t sold_out_count;
     const struct oracle_weights *weights; /* NULL: 1, 0.1, 0.1, 0.1 and 30 s */
 };
 
@@ -135,7 +142,7 @@ struct oracle_row {
     size_t place, claimed, bootstraps, provisions, victims;
     struct oracle_candidate candidates[ORACLE_CANDIDATES];
     size_t candidate_count;
-    int idle_matching, speculative_matching, configured_matching;
+    int idle_matching, speculative_matching, sold_out_matching, configured_matching;
     const char *reason; /* "" when satisfied */
 };
 struct oracle_action {

@@ -272,6 +272,13 @@ void random_fleet(struct prng *p, struct random_size size, struct oracle_fleet *
             memcpy(fleet.machines[i].id, id, sizeof id);
         }
     }
+    for (size_t i = 0; fleet.machine_count && often(p, 50) && i < ORACLE_POOLS; i++) {
+        const struct oracle_machine *m = &fleet.machines[prng_below(p, fleet.machine_count)];
+        struct oracle_pool *pool = &fleet.sold_out[fleet.sold_out_count++];
+        PUT(pool->type, "%s", often(p, 97) ? m->type : "none");
+        PUT(pool->zone, "%s", m->zone);
+        pool->capacity = m->capacity;
+    }
     if (fleet.need_count == 0 && often(p, 50)) { /* nobody has said anything yet */
         fleet.ready = all;
         fleet.ready_count = 0;

@@ -33,6 +33,8 @@ struct run {
     bool reported[CLUSTERS];
     struct decider *kept;
     mono_time now;
+    struct capacity_pool sold_out[3];
+    size_t sold_out_count;
     size_t parked_row; /* of the first cluster; from row_count on: none */
 };
 static const char *const names[CLUSTERS] = {"a", "b", "c"};
@@ -149,6 +151,8 @@ static void queue_all(struct run *r)
     struct decide_input input;
 
     decide_input_init(&input, r->now);
+    input.sold_out = r->sold_out;
+    input.sold_out_count = r->sold_out_count;
     CHECK_OK("decide", decide(r->kept, &input, &decision));
     for (size_t i = 0; i < decision->action_count; i++) {
         const struct action *a = &decision->actions[i];
@@ -340,9 +344,26 @@ static void decide_into(struct run *r, struct decider *engine, const struct dime
     decide_input_init(&input, r->now);
     input.parked = &parked;
     input.parked_count = parks;
+    input.sold_out = r->sold_out;
+    input.sold_out_count = r->sold_out_count;
     CHECK_OK("decide", decide(engine, &input, &decision));
     buf_init(out, 1 << 22);
     CHECK_OK("print", decision_print(decision, dimensions, out));
+}
+
+/* Other pools are sold out from time to time. */
+static void sold_out_change(struct run *r)
+{
+    if (prng_below(&r->prng, 6)) return;
+    r->sold_out_count = 0;
+    while (r->sold_out_count < ARRAY_LEN(r->sold_out) && prng_below(&r->prng, 3)) {
+        const struct shadow *s = &r->machines[prng_below(&r->prng, (uint64_t)r->machine_count)];
+        struct inventory_entry entry;
+        if (inventory_get(r->world.inventory, str_from(s->id), &r->world.arena, &entry)) return;
+        r->sold_out[r->sold_out_count++] = (struct capacity_pool){
+            kept_text(r, entry.machine.attributes.instance_type),
+            kept_text(r, entry.machine.attributes.zone), entry.machine.capacity_type};
+    }
 }
 
 static void compare_memory(struct run *r)
@@ -353,6 +374,7 @@ static void compare_memory(struct run *r)
     struct decider *fresh;
     struct buf kept, fresh_text;
 
+    sold_out_change(r);
     CHECK_OK("engine", decider_open(&options, &fresh));
     decide_into(r, r->kept, &r->world.dimensions, &kept);
     decide_into(r, fresh, &r->world.dimensions, &fresh_text);
@@ -600,6 +622,7 @@ static void racks_machine(struct run *r, struct shadow *s)
     m.attributes = (struct attributes){.labels = label, .label_count = 1};
     CHECK_OK("cpu", resources_set(&m.resources, r->world.cpu, 1000, QUANTITY_DECIMAL_SI));
     m.price_per_hour = (double)prng_below(&r->prng, 2);
+    m.capacity_type = prng_below(&r->prng, 2) ? CAPACITY_SPOT : CAPACITY_ON_DEMAND;
     if (m.cluster.len) m.cluster = str_from(names[c]);
     if (state == MACHINE_CREATING && prng_below(&r->prng, 3)) m.destination = str_from(names[c]);
     m.stamp = (struct machine_stamp){.fingerprint = row->profile.fingerprint, .group = row->group};

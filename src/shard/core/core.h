@@ -19,7 +19,9 @@
  *   until the provider has answered.
  * - The next decision treats a queued action as begun (inventory_plan).
  * - The core does not retry. The next cycle decides dropped actions again.
- * - After a refused action the machine is in back-off (`rest_*`). A machine that the provider
+ * - After a Create refused for lack of stock the machine's capacity pool is in back-off
+ *   (availability.h), and the machine is Speculative again.
+ * - After another refused action the machine is in back-off (`rest_*`). A machine that the provider
  *   reports as Failed is deleted, with growing pauses between the tries.
  *
  * Invariants, asserted in core.c:
@@ -51,7 +53,8 @@ struct core_options {
     bool rollup_guard;               /* enables the quarantine of rails.h */
     struct rails_options rails;
     struct victim_weights weights; /* all zero: the default weights of docs/decision.md */
-    uint32_t concurrency;          /* Limit of actions under way; 0: 64. */
+    uint32_t concurrency;          /* Upper limit of actions under way; 0: 64. */
+    uint32_t concurrency_first;    /* the first limit, see concurrency.h; 0: 8 */
     uint32_t queue_max; /* Limit of queued actions; 0: 65,536. A later cycle decides further actions
                            again. */
     uint32_t blobs_max; /* Limit of actions that wait for a bootstrap blob; 0: 100,000. A later
@@ -177,7 +180,8 @@ enum call_end {
 };
 struct call_answer {
     enum call_end end;
-    struct str text;               /* for last_error and the audit log */
+    bool exhausted;  /* CALL_REFUSED with RESOURCE_EXHAUSTED: no stock, or throttled */
+    struct str text; /* for last_error and the audit log */
     const struct machine *machine; /* CALL_DONE: the returned record; NULL: unreadable */
     const struct label *metadata;
     size_t metadata_count;
@@ -216,6 +220,7 @@ enum err core_serving(struct core *core, const struct label *domain, uint32_t *r
 struct need_view {
     const struct need_verdict *row; /* owned by the core until the next cycle */
     uint32_t parked_age, unmet_age; /* in cycles */
+    uint64_t next_try_ms;           /* REASON_SOLD_OUT: until a machine is tried; 0: now */
 };
 struct needs_view {
     uint64_t cycle; /* 0: no cycle has run yet */
@@ -270,6 +275,20 @@ struct machine_facts {
 /* ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_machine(struct core *core, struct str id, mono_time now,
                       struct machine_facts *ret_facts);
+
+/* Capacity pools that the provider has no stock of. */
+struct sold_out_pool {
+    struct capacity_pool pool; /* borrowed until the next event */
+    uint32_t refusals;         /* in a row */
+    uint64_t left_ms;          /* until one machine is tried; 0: now */
+    wall_time until;           /* the same as a time of day */
+    struct str error;          /* of the last refusal */
+};
+/* ERR_NOMEM. */
+enum err core_pools(const struct core *core, mono_time now, wall_time wall, struct arena *arena,
+                    struct sold_out_pool **ret_pools, size_t *ret_count);
+/* Before the first event: a pool that was sold out for an earlier process. Only a hint. */
+void core_pool_restore(struct core *core, const struct sold_out_pool *hint, mono_time now);
 
 struct count_by_name {
     struct str name;
@@ -327,6 +346,12 @@ struct core_counts {
     uint32_t blobs_waiting;                 /* actions that wait for a blob now */
     uint32_t queued, inflight;              /* without drains_waiting and blobs_waiting */
     uint32_t in_doubt;                      /* machines whose last call had no answer */
+    uint64_t pools_forgotten;               /* because the table was full */
+    uint64_t pools_version;                 /* changes with the sold-out pools */
+    uint64_t stock_refusals;                /* Creates refused for lack of stock */
+    uint32_t pools_sold_out;                /* in the last cycle */
+    uint32_t concurrency;                   /* present limit of actions under way */
+    uint64_t concurrency_cuts;              /* how often the limit was halved */
     /* Gauges of the last cycle. */
     uint32_t shortfalls; /* all shortfalls; the arrays below count the LEDGER_TOP largest */
     uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];

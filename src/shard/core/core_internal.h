@@ -8,16 +8,20 @@
  *   scope.c         the machines of this shard   view.c      views for people and the coordinator
  *   decide_cycle.c  decide, limits, queue        queue.c     waiting actions; why none may begin
  *   actions.c       answers to calls             work.c      machines to check again
+ *   pools.c, availability.c  pools without stock concurrency.c  calls at once
  *
  * Every public event begins with core_begin(). The fields scratch, now, wall and out of struct core
  * are valid only until the event ends. */
 #ifndef SHARD_CORE_CORE_INTERNAL_H
 #define SHARD_CORE_CORE_INTERNAL_H
+#include "shard/core/availability.h"
 #include "shard/core/clients.h"
+#include "shard/core/concurrency.h"
 #include "shard/core/tally.h"
 #include "shard/decide/parking.h"
 
 struct running_actions;
+struct machine_task;
 
 struct listing { /* about the current or the last List */
     enum list_kind kind;
@@ -80,6 +84,8 @@ struct core {
     uint32_t capacity_round;
     size_t capacity_from; /* map cursor: the next client to send hints to */
     struct running_actions *running;
+    struct availability availability;
+    struct concurrency concurrency;
 };
 
 /* Begins an event: empties scratch. An event that can start actions must use core_begin_at(). */
@@ -90,6 +96,24 @@ void core_end(const struct core *core); /* asserts the invariants */
 /* -- whether an action may begin: queue.c -- */
 bool core_acts(const struct core *core);
 const char *core_hold_text(const struct core *core); /* "" if actions may begin */
+
+/* -- capacity pools without stock: pools.c -- */
+/* False: the machine's pool is sold out, so that it must not be bought now. */
+bool pools_let_buy(const struct core *core, struct str machine);
+void pools_task_opened(struct core *core, const struct machine_task *task);
+void pools_task_closed(struct core *core, const struct machine_task *task);
+/* A Create was refused. True: for lack of stock, so that the machine itself is sound. */
+bool pools_refused(struct core *core, const struct machine_task *task,
+                   const struct call_answer *answer);
+void pools_accepted(struct core *core, const struct machine_task *task); /* a Create */
+bool answer_is_throttling(const struct call_answer *answer);
+/* The input of the next decision, in scratch. If memory runs out, no pool is sold out. */
+const struct capacity_pool *pools_sold_out(struct core *core, size_t *ret_count);
+/* Needs whose machines are of a sold-out pool and not accepted yet are unsatisfied. Returns the
+ * decision, or a copy in scratch. */
+const struct decision *pools_amend(struct core *core, const struct decision *decision);
+/* Time until a machine of the sold-out pool is tried; 0: now. */
+uint64_t pools_next_try(const struct core *core, const struct capacity_pool *pool);
 
 /* -- logging: core.c -- */
 /* If memory runs out, the line is dropped. */

@@ -43,9 +43,11 @@ static enum err decide_now(struct core *core, struct turn *turn)
     input.mark = mark_decide;
     input.mark_context = turn;
     input.parked = parking_parked(core->parking, &input.parked_count);
+    input.sold_out = pools_sold_out(core, &input.sold_out_count);
     err = decide(core->decider, &input, &turn->decision);
     /* If memory runs out, the ages are updated a cycle later. */
     if (!err) (void)parking_note(core->parking, turn->decision);
+    if (!err) turn->decision = pools_amend(core, turn->decision);
     if (!err) (void)ledger_note(core->ledger, turn->decision);
     return err;
 }
@@ -145,6 +147,9 @@ static void enqueue(struct core *core, struct turn *turn)
         struct machine_task *task;
         if (moot(core, action)) {
             core->counts.deduped++;
+        } else if (action->kind == ACTION_PROVISION && !pools_let_buy(core, action->machine)) {
+            core->counts.deferred++; /* the next decision uses other pools */
+            (void)effects_add(core->out, EFFECT_CYCLE_SOON);
         } else if (task_open(core, action, profile, CAUSE_DECIDED, &task)) {
             core->counts.dropped++;
             core->running->dropped = true;

@@ -39,9 +39,9 @@ enum task_cause {
 };
 struct machine_task {
     struct machine_work *work; /* exists as long as the task */
-    struct list place;         /* in `waiting` or `ready`; detached while the task runs */
-    uint64_t number;           /* action number in its effects */
-    struct kind *kind;         /* Bootstrap, Provision: a reference to the Need's profile */
+    struct list place; /* in `waiting`, `creates` or `ready`; detached while the task runs */
+    uint64_t number;   /* action number in its effects */
+    struct kind *kind; /* Bootstrap, Provision: a reference to the Need's profile */
     enum action_kind action;
     enum task_step step;
     enum task_cause cause;
@@ -65,6 +65,8 @@ enum err task_open(struct core *core, const struct action *action, const struct 
                    enum task_cause cause, struct machine_task **ret_task);
 /* Frees the task and undoes its plan. */
 void task_close(struct core *core, struct machine_task *task);
+/* Closes a waiting task, which a later decision decides again. */
+void task_drop(struct core *core, struct machine_task *task);
 struct machine_task *task_find(const struct core *core, struct str machine); /* NULL: none */
 struct machine_task *task_numbered(const struct core *core, uint64_t number);
 /* True if a task of the machine ended during the current List, whose record may then be too old. */
@@ -241,9 +243,10 @@ struct running_actions {
     struct slot_map slots; /* indexed by the low half of the task number */
     struct list ended;     /* machine_work whose task ended during the current List */
     struct list waiting;
-    struct list ready; /* held tasks that may continue, before `waiting` */
-    uint32_t serial;   /* high half of the last task number */
-    bool dropped;      /* the full queue refused an action: request a cycle later */
+    struct list creates; /* waiting Provisions: they begin after all other tasks */
+    struct list ready;   /* held tasks that may continue, before `waiting` */
+    uint32_t serial;     /* high half of the last task number */
+    bool dropped;        /* the full queue refused an action: request a cycle later */
     bool list_open;
     uint32_t list_cycles; /* since the current List began */
     bool deltas;          /* the provider sends deltas */

@@ -254,6 +254,7 @@ void call_acked(struct core *core, struct machine_task *task, const struct call_
         task_believe(core, task, answer, OUTCOME_TRANSITION_ERROR);
         return;
     }
+    if (task->step == STEP_CREATE) pools_accepted(core, task);
     if (!task_machine(core, task, &m)) return;
     machine_take(&m, said);
     m.state = said->state;

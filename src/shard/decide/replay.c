@@ -164,7 +164,7 @@ static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
             const struct cohort *c = bag->at[k].cohort;
             struct take left = {c->slot, (uint32_t)c->birth, acquirable_left(e, c)};
             if (cohort_kept(e, c)) *ret_kept = true;
-            if (left.count) take_add(e, &e->ties, &left);
+            if (left.count && !cohort_sold_out(e, c)) take_add(e, &e->ties, &left);
         }
     }
 }

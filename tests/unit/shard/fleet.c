@@ -28,6 +28,8 @@ void fleet_open(struct fleet *f, const struct core_options *options, size_t mach
     memset(f, 0, sizeof *f);
     o.machines_max = (uint32_t)machines_max;
     if (!o.seed) o.seed = 1;
+    /* Most tests are not about the limit of calls at once. */
+    if (!o.concurrency_first) o.concurrency_first = o.concurrency ? o.concurrency : 64;
     f->machines = calloc(machines_max, sizeof *f->machines);
     f->call_cap = 256; /* so that the test itself needs no more memory while that is scarce */
     f->calls = calloc(f->call_cap, sizeof *f->calls);
@@ -114,6 +116,7 @@ static void say(struct fleet *f, const struct fleet_machine *m, struct said *s)
                                   .price_per_hour = m->price,
                                   .last_error = str_from(m->error)};
     s->machine.attributes.instance_type = STR("m5");
+    s->machine.attributes.zone = str_from(m->zone);
     if (m->state != MACHINE_SPECULATIVE && m->state != MACHINE_CREATING) {
         s->machine.host_provider = STR("p");
         s->machine.host_ref = str_from(m->id);
@@ -177,6 +180,14 @@ static void draw(struct fleet *f, struct fleet_call *call, uint64_t timeout_ms)
     case FATE_NEVER: call->due_ms = NEVER; break;
     default: break;
     }
+    if (!f->serial_ms || call->kind == EFFECT_ASK_BLOB) return;
+    if (f->busy_until_ms < f->now_ms) f->busy_until_ms = f->now_ms;
+    f->busy_until_ms += f->serial_ms;
+    call->due_ms = call->apply_ms = f->busy_until_ms;
+    if (call->due_ms <= f->now_ms + timeout_ms) return;
+    call->due_ms = f->now_ms + timeout_ms;
+    call->fate = FATE_LATE;
+    f->late++;
 }
 
 static void call_make(struct fleet *f, const struct effect *e)
@@ -403,7 +414,10 @@ static void answer_provider(struct fleet *f, struct fleet_call *call, struct eff
         memset(&s, 0, sizeof s);
         refused(&s.answer, CALL_NOT_FOUND, "not found");
     } else {
-        if (call->kind != EFFECT_GET && may_apply) {
+        bool unsold = call->kind == EFFECT_CREATE && f->no_stock[0] &&
+                      !strcmp(call->machine->zone, f->no_stock);
+        if (unsold && call->fate == FATE_DONE) why = "no stock";
+        if (call->kind != EFFECT_GET && may_apply && !unsold) {
             call->applied = true;
             (void)apply(f, call, &why);
         }
@@ -423,6 +437,7 @@ static void answer_provider(struct fleet *f, struct fleet_call *call, struct eff
     }
     if (why && s.answer.end == CALL_DONE)
         refused(&s.answer, strcmp(why, "fenced") ? CALL_REFUSED : CALL_FENCED, why);
+    s.answer.exhausted = why && !strcmp(why, "no stock");
     if (call->kind == EFFECT_GET)
         core_got(f->core, str_from(call->id), &s.answer, fleet_now(f), out);
     else

@@ -36,6 +36,7 @@ struct fleet_machine {
     enum machine_state state, said; /* said: by the last List; 0: it was not named yet */
     bool changed;                   /* since then, be it forth and back */
     enum capacity_type capacity_type;
+    char zone[8];
     double price;
     uint32_t cpu;
     uint64_t token;     /* newest that was seen */
@@ -79,7 +80,10 @@ struct fleet {
     enum fate fate[FLEET_EFFECTS];      /* of the calls to come ... */
     uint64_t latency_ms[FLEET_EFFECTS]; /* ... and how long they take; 0: answered at once */
     uint64_t async_ms;                  /* until an asynchronous end */
-    struct prng *random;                /* set: fates and latencies are drawn */
+    char no_stock[8];   /* a zone whose Creates are refused with RESOURCE_EXHAUSTED */
+    uint64_t serial_ms; /* the provider does one call after the other, each in this time */
+    uint64_t busy_until_ms, late; /* late: calls that were not answered before their deadline */
+    struct prng *random;          /* set: fates and latencies are drawn */
     uint32_t faults_per_million;
     /* what was seen */
     uint64_t seen[FLEET_EFFECTS], observed[OBSERVE_COUNT];
