@@ -156,6 +156,7 @@ enum err frames_read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, stru
     node->machine_id = str_from(given->machine_id);
     node->state = (uint32_t)given->state < MACHINE_STATE_COUNT ? (enum machine_state)given->state
                                                                : MACHINE_UNSPECIFIED;
+    node->left = given->left;
     node->node_name = str_from(given->node_name);
     node->provider_id = str_from(given->provider_id);
     node->last_error = str_from(given->last_error);

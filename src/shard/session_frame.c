@@ -233,6 +233,7 @@ enum err frame_write_node_state(struct frame_writer *w, struct str cluster,
     pack_text(&body, 8, machine->last_error);
     pack_labels(w, &body, &machine->attributes);
     pack_resources(&body, 10, &capacity, dimensions, &w->part, &w->piece);
+    pack_u64(&body, 100, !str_equal(machine->cluster, cluster)); /* field left */
     return frame_wrap(w, SEND_NODE_STATE, &body);
 }
 

@@ -196,6 +196,7 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
         if (kind == 3)
             CHECK("state",
                   heard.node.label_count == 3 && str_equal(heard.node.provider_id, STR("host-1")));
+        if (kind == 3) CHECK("of another cluster, so it left this one", heard.node.left);
         if (kind == 4) CHECK("capacity", heard.hint.count == 3 && heard.hint.confidence == 4);
         for (size_t i = 0; i < writer.frame.len; i++) {
             char before = writer.frame.data[i];
