@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Kubernetes objects that an operator reads and writes, as JSON. Pure.
  *
- * A CapacityRequest stays until its pod is finished or deleted, even after the pod is placed. If
+ * A CapacityRequest stays until its pod is finished or terminating, even after the pod is placed. If
  * the request were deleted, the pod would lose its machine. A wrong object is refused alone. */
 #ifndef OPERATOR_KUBE_OBJECTS_H
 #define OPERATOR_KUBE_OBJECTS_H
@@ -25,7 +25,7 @@ enum {
 struct pod_view { /* views into the document */
     struct str namespace_, name, uid;
     struct str node;    /* empty: not placed */
-    bool wants;         /* false if the pod is finished, ignored, of a DaemonSet or a mirror pod */
+    bool wants;         /* false: finished, terminating, ignored, of a DaemonSet, a mirror pod */
     bool moves;         /* must be evicted when its node is drained */
     bool leaving;       /* terminating */
     int64_t generation; /* metadata.generation; 0: the server does not count */

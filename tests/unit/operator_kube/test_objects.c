@@ -21,7 +21,7 @@ static struct json *document(const char *text)
 
 /* -- which pods ask -- */
 
-TEST(a_pod_asks_for_its_whole_life)
+TEST(a_pod_asks_until_it_ends)
 {
     static const struct {
         const char *why, *text;
@@ -29,7 +29,15 @@ TEST(a_pod_asks_for_its_whole_life)
     } rows[] = {
         {"it waits", POD("", "", "Pending"), true, true, false},
         {"it runs", POD("", "\"nodeName\":\"a\"", "Running"), true, true, false},
-        {"it ends", POD(",\"deletionTimestamp\":\"x\"", "", "Running"), true, true, true},
+        {"it ends", POD(",\"deletionTimestamp\":\"x\"", "", "Running"), false, true, true},
+        {"it ends, and one of the same name follows",
+         POD(",\"deletionTimestamp\":\"x\",\"ownerReferences\":[{\"kind\":\"StatefulSet\"}]", "",
+             "Running"),
+         true, true, true},
+        {"it ends, and another has followed",
+         POD(",\"deletionTimestamp\":\"x\",\"ownerReferences\":[{\"kind\":\"ReplicaSet\"}]", "",
+             "Running"),
+         false, true, true},
         {"it is done", POD("", "", "Succeeded"), false, false, false},
         {"it has failed", POD("", "", "Failed"), false, false, false},
         {"each node has one", POD(",\"ownerReferences\":[{\"kind\":\"DaemonSet\"}]", "", "Running"),
