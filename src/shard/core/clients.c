@@ -15,6 +15,7 @@ static void client_free(struct cluster_client *client)
 {
     map_free(&client->hints.by_kind);
     map_free(&client->waits);
+    map_free(&client->statuses);
     free(client);
 }
 
@@ -43,6 +44,7 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
         client->seen = now;
         map_init(&client->hints.by_kind, MAP_MOST, clients->by_name.seed);
         map_init(&client->waits, MAP_MOST, clients->by_name.seed);
+        map_init(&client->statuses, MAP_MOST, clients->by_name.seed);
     }
     *ret_client = client;
     return ERR_OK;
@@ -127,10 +129,12 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
         if (!known) client_drop(&core->clients, client);
         return err;
     }
-    hints_forget(client); /* a new session has received no hints */
+    hints_forget(client); /* a new session has received no hints and no statuses */
+    statuses_forget(client);
     if (open) {
         client->met = true;
-        client->reports_drains = link == OPERATOR_REPORTS_DRAINS;
+        client->reports_drains = link >= OPERATOR_REPORTS_DRAINS;
+        client->takes_status = link == OPERATOR_TAKES_STATUS;
     } else if (had) {
         client->left = now;
     }

@@ -210,6 +210,7 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
     err = decide_now(core, &turn);
     if (!err) attribution_note(core, turn.decision);
     if (!err) capacity_note(core, turn.decision);
+    if (!err) need_status_note(core, turn.decision);
     mark_end(&turn, PHASE_EMIT);
     if (!err) err = dispatch(core, &turn);
     if (!err) {
