@@ -47,14 +47,20 @@ enum err rails_pass(const struct decision *decision, const struct inventory *inv
     return ERR_OK;
 }
 
-enum quarantine_verdict quarantine_admit(struct quarantine *q, uint32_t rows)
+enum quarantine_verdict quarantine_admit(struct quarantine *q, uint32_t rows, uint32_t serving,
+                                         mono_time now)
 {
     enum quarantine_verdict verdict = QUARANTINE_ACCEPTED;
     bool suspicious = q->accepted_rows >= QUARANTINE_ROWS_MIN &&
                       (uint64_t)rows * QUARANTINE_KEPT_PART < q->accepted_rows;
 
-    if (suspicious && ++q->holds < QUARANTINE_CONFIRMATIONS) return QUARANTINE_HELD;
+    if (!q->accepted && !q->accepted_rows) suspicious = !rows && serving >= QUARANTINE_ROWS_MIN;
+    if (suspicious && (!q->holds || mono_elapsed_ms(q->counted, now) >= QUARANTINE_APART_MS)) {
+        q->holds++;
+        q->counted = now;
+    }
+    if (suspicious && q->holds < QUARANTINE_CONFIRMATIONS) return QUARANTINE_HELD;
     if (suspicious) verdict = QUARANTINE_CONFIRMED;
-    *q = (struct quarantine){.accepted_rows = rows};
+    *q = (struct quarantine){.accepted_rows = rows, .accepted = true};
     return verdict;
 }

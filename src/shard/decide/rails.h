@@ -5,8 +5,9 @@
  *                 Other actions are not capped. The next cycle decides held Reclaims again.
  *   action limit  at most actions_max actions per cycle, after the reclaim cap.
  *   quarantine    a roll-up that keeps less than a tenth of at least ten rows is held until three
- *                 such roll-ups arrived in a row. So an operator that lost sight of its pods does
- *                 not lose its machines. */
+ *                 such roll-ups arrived in a row, each a roll-up interval after the last. So an
+ *                 operator that lost sight of its pods does not lose its machines. After a restart
+ *                 ten machines that serve the cluster make an empty first roll-up suspicious. */
 #ifndef SHARD_DECIDE_RAILS_H
 #define SHARD_DECIDE_RAILS_H
 #include "shard/decide/decide.h"
@@ -29,14 +30,19 @@ enum {
     QUARANTINE_ROWS_MIN = 10,  /* a cluster with fewer rows is never quarantined */
     QUARANTINE_KEPT_PART = 10, /* suspicious: less than one row in this many stays */
     QUARANTINE_CONFIRMATIONS = 3,
+    QUARANTINE_APART_MS = 9 * 1000, /* operators send a roll-up every 10 s */
 };
 struct quarantine { /* of one cluster; zeroed: the cluster has not reported */
     uint32_t accepted_rows, holds;
+    bool accepted;     /* a roll-up was accepted */
+    mono_time counted; /* when `holds` increased */
 };
 enum quarantine_verdict {
     QUARANTINE_ACCEPTED,  /* use the new rows */
     QUARANTINE_HELD,      /* keep the old rows, but call needs_mark_reported() */
     QUARANTINE_CONFIRMED, /* use the new rows: enough suspicious roll-ups arrived in a row */
 };
-enum quarantine_verdict quarantine_admit(struct quarantine *q, uint32_t rows);
+/* `serving`: number of machines that serve the cluster. */
+enum quarantine_verdict quarantine_admit(struct quarantine *q, uint32_t rows, uint32_t serving,
+                                         mono_time now);
 #endif

@@ -60,14 +60,18 @@ TEST(a_sudden_drop_of_demand_counts_when_it_is_said_three_times)
     for (size_t i = 0; i < ARRAY_LEN(quarantines); i++) {
         struct core_case c;
         struct need rows[ROWS];
+        struct machine spare;
         size_t accepted = 0;
 
         case_open(&c, NULL);
         rows_fill(&c, rows);
+        spare = case_machine(&c, "spare", MACHINE_IDLE);
+        case_list(&c, LIST_FULL, &spare, 1, true);
         for (size_t k = 0; k < quarantines[i].count; k++) {
             size_t count = quarantines[i].said[k].rows;
             enum rollup_verdict verdict;
             case_forget(&c);
+            c.now.ms += 10 * 1000;
             verdict = case_rollup(&c, "a", rows, count);
             if (verdict == ROLLUP_APPLIED) accepted = count;
             CHECK_U32(quarantines[i].why, verdict, quarantines[i].said[k].verdict);
@@ -97,10 +101,13 @@ TEST(without_the_guard_every_roll_up_counts)
 TEST(the_first_contact_is_any_roll_up_also_one_that_is_held)
 {
     struct need rows[ROWS];
+    struct machine spare;
     struct core_case c;
 
     case_open(&c, NULL);
     rows_fill(&c, rows);
+    spare = case_machine(&c, "spare", MACHINE_IDLE);
+    case_list(&c, LIST_FULL, &spare, 1, true);
     CHECK("closed", !needs_reported(c.core->needs, STR("a")));
     case_session(&c, "a", true);
     CHECK("a session is no roll-up", !needs_reported(c.core->needs, STR("a")));
@@ -114,6 +121,38 @@ TEST(the_first_contact_is_any_roll_up_also_one_that_is_held)
     client_find(&c.core->clients, STR("a"))->quarantine.accepted_rows = 20;
     CHECK_U32("held", case_rollup(&c, "a", rows, 0), ROLLUP_HELD);
     CHECK("opens it all the same", needs_reported(c.core->needs, STR("a")));
+    case_close(&c);
+}
+
+/* The shard and the operator were restarted together, and the operator lost its demand. */
+TEST(an_empty_first_roll_up_of_a_cluster_that_machines_serve_is_held)
+{
+    struct machine m[ROWS];
+    struct need rows[ROWS];
+    char ids[ROWS][8];
+    struct core_case c;
+
+    case_open(&c, NULL);
+    rows_fill(&c, rows);
+    CHECK_U32("before the List", case_rollup(&c, "a", rows, 0), ROLLUP_HELD);
+    CHECK("nobody knows what serves it", !needs_reported(c.core->needs, STR("a")));
+    CHECK_U32("not counted", holds(&c), 0);
+    CHECK("nor said", !case_said(&c, "rollup quarantined: full-replacement demand drop held"));
+    for (size_t i = 0; i < 10; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "m%zu", i);
+        m[i] = case_machine(&c, ids[i], MACHINE_CONFIGURED);
+    }
+    case_list(&c, LIST_FULL, m, 10, true);
+    for (uint32_t i = 1; i < 3; i++) {
+        c.now.ms += 10 * 1000;
+        CHECK_U32("held", case_rollup(&c, "a", rows, 0), ROLLUP_HELD);
+        CHECK_U32("counted", holds(&c), i);
+        CHECK("it loses nothing", !needs_reported(c.core->needs, STR("a")));
+    }
+    c.now.ms += 10 * 1000;
+    CHECK_U32("confirmed", case_rollup(&c, "a", rows, 0), ROLLUP_APPLIED);
+    CHECK("reported", needs_reported(c.core->needs, STR("a")));
+    CHECK_U32("another cluster", case_rollup(&c, "b", rows, 0), ROLLUP_APPLIED);
     case_close(&c);
 }
 

@@ -96,14 +96,18 @@ struct said {
     uint32_t rows;
     enum quarantine_verdict verdict;
     uint32_t holds;
+    uint64_t after_s; /* after the roll-up before it */
+    uint32_t serving; /* machines */
 };
 
 static void hear(const char *why, const struct said *said, size_t count)
 {
     struct quarantine q = {0};
+    mono_time now = {1000};
 
     for (size_t i = 0; i < count; i++) {
-        CHECK_U32(why, quarantine_admit(&q, said[i].rows), said[i].verdict);
+        now.ms += said[i].after_s * 1000;
+        CHECK_U32(why, quarantine_admit(&q, said[i].rows, said[i].serving, now), said[i].verdict);
         CHECK_U32(why, q.holds, said[i].holds);
     }
 }
@@ -115,16 +119,38 @@ static void hear(const char *why, const struct said *said, size_t count)
 
 TEST(a_sudden_silence_is_believed_the_third_time)
 {
-    HEAR("held, held, accepted", {20, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_HELD, 1},
-         {0, QUARANTINE_HELD, 2}, {0, QUARANTINE_CONFIRMED, 0});
-    HEAR("good news resets", {20, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_HELD, 1},
-         {18, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_HELD, 1}, {0, QUARANTINE_HELD, 2},
-         {0, QUARANTINE_CONFIRMED, 0});
-    HEAR("nine rows are few", {9, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_ACCEPTED, 0});
-    HEAR("step by step is fine", {40, QUARANTINE_ACCEPTED, 0}, {20, QUARANTINE_ACCEPTED, 0},
-         {8, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_ACCEPTED, 0});
-    HEAR("the first word counts", {0, QUARANTINE_ACCEPTED, 0});
-    HEAR("a tenth is no silence", {20, QUARANTINE_ACCEPTED, 0}, {2, QUARANTINE_ACCEPTED, 0});
+    HEAR("held, held, accepted", {20, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {0, QUARANTINE_HELD, 1, 10, 0}, {0, QUARANTINE_HELD, 2, 10, 0},
+         {0, QUARANTINE_CONFIRMED, 0, 10, 0});
+    HEAR("good news resets", {20, QUARANTINE_ACCEPTED, 0, 10, 0}, {0, QUARANTINE_HELD, 1, 10, 0},
+         {18, QUARANTINE_ACCEPTED, 0, 10, 0}, {0, QUARANTINE_HELD, 1, 10, 0},
+         {0, QUARANTINE_HELD, 2, 10, 0}, {0, QUARANTINE_CONFIRMED, 0, 10, 0});
+    HEAR("nine rows are few", {9, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {0, QUARANTINE_ACCEPTED, 0, 10, 0});
+    HEAR("step by step is fine", {40, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {20, QUARANTINE_ACCEPTED, 0, 10, 0}, {8, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {0, QUARANTINE_ACCEPTED, 0, 10, 0});
+    HEAR("the first word counts", {0, QUARANTINE_ACCEPTED, 0, 10, 0});
+    HEAR("a tenth is no silence", {20, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {2, QUARANTINE_ACCEPTED, 0, 10, 0});
+}
+
+TEST(an_operator_that_repeats_itself_at_once_confirms_nothing)
+{
+    HEAR("a crash loop", {20, QUARANTINE_ACCEPTED, 0, 10, 0}, {0, QUARANTINE_HELD, 1, 10, 0},
+         {0, QUARANTINE_HELD, 1, 1, 0}, {0, QUARANTINE_HELD, 1, 1, 0},
+         {0, QUARANTINE_HELD, 2, 7, 0}, {0, QUARANTINE_HELD, 2, 8, 0},
+         {0, QUARANTINE_CONFIRMED, 0, 1, 0});
+}
+
+TEST(machines_that_serve_a_cluster_make_its_first_silence_suspicious)
+{
+    HEAR("after a restart of both", {0, QUARANTINE_HELD, 1, 10, 10},
+         {0, QUARANTINE_HELD, 2, 10, 10}, {0, QUARANTINE_CONFIRMED, 0, 10, 10},
+         {0, QUARANTINE_ACCEPTED, 0, 10, 10});
+    HEAR("nine machines are few", {0, QUARANTINE_ACCEPTED, 0, 10, 9});
+    HEAR("a row may ask for many machines", {1, QUARANTINE_ACCEPTED, 0, 10, 1000},
+         {0, QUARANTINE_ACCEPTED, 0, 10, 1000});
 }
 
 /* ---- parking ---- */
