@@ -56,12 +56,19 @@ static enum err decide_now(struct core *core, struct turn *turn)
  * cycle without end. */
 static enum err rails_now(struct core *core, struct turn *turn)
 {
-    static const struct rails_options open = {0};
-    bool acts = core_acts(core) && core->running->settled;
-    enum err err = rails_pass(turn->decision, core->inventory, acts ? &core->options.rails : &open,
-                              &core->scratch, &turn->passed);
+    struct rails_options rails = {0};
+    mono_time reports = mono_after(core->running->opened_at, core->options.operator_return_ms);
+    enum err err;
 
+    if (core_acts(core) && core->running->settled) rails = core->options.rails;
+    if (!mono_due(reports, core->now)) rails.unreported = core->needs;
+    err = rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
     if (err) return err;
+    core->counts.capped += turn->passed.preempts_held;
+    if (turn->passed.preempts_held)
+        core_log(core, CORE_WARN, "preemptions held: the cluster has not reported since the start",
+                 "deferred=%zu cycle=%llu", turn->passed.preempts_held,
+                 (unsigned long long)core->counts.cycles);
     if (turn->passed.reclaims_held) {
         core->counts.capped += turn->passed.reclaims_held;
         core_log(core, CORE_WARN, "reclaim blast-radius cap engaged", "deferred=%zu cycle=%llu",

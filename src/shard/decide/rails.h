@@ -3,6 +3,8 @@
  *
  *   reclaim cap   at most max(1, floor(fraction * Configured)) Reclaims per cluster and cycle.
  *                 Other actions are not capped. The next cycle decides held Reclaims again.
+ *                 After a start, Preempts of a cluster that has not reported are capped in the same
+ *                 way, because nobody knows yet what the cluster wants.
  *   action limit  at most actions_max actions per cycle, after the reclaim cap.
  *   quarantine    a roll-up that keeps less than a tenth of at least ten rows is held until three
  *                 such roll-ups arrived in a row, each a roll-up interval after the last. So an
@@ -14,12 +16,15 @@
 
 struct rails_options {
     double reclaim_fraction; /* part of a cluster's Configured machines; 0: no cap */
-    size_t actions_max;      /* per cycle; 0: no limit */
+    /* After a start: Preempts of clusters that have not reported are capped, too. NULL: not. */
+    const struct needs *unreported;
+    size_t actions_max; /* per cycle; 0: no limit */
 };
 struct rails_passed { /* arrays are in the arena */
     const struct action **actions;
     size_t action_count;
-    size_t reclaims_held, actions_held; /* by the reclaim cap; by the action limit */
+    size_t reclaims_held, preempts_held; /* by the reclaim cap */
+    size_t actions_held;                 /* by the action limit */
 };
 uint64_t rails_reclaim_cap(double fraction, uint64_t configured);
 enum err rails_pass(const struct decision *decision, const struct inventory *inventory,

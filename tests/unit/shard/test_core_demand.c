@@ -156,6 +156,53 @@ TEST(an_empty_first_roll_up_of_a_cluster_that_machines_serve_is_held)
     case_close(&c);
 }
 
+static uint64_t preempted(struct core_case *c)
+{
+    uint64_t before = core_counts(c->core)->actions[ACTION_PREEMPT];
+
+    CHECK_OK("cycle", core_cycle(c->core, c->now, (wall_time){1}, NULL, NULL, &c->out));
+    return core_counts(c->core)->actions[ACTION_PREEMPT] - before;
+}
+
+/* After a restart of the shard, while cluster a's operator is away. */
+TEST(a_cluster_that_has_not_reported_is_preempted_within_the_reclaim_cap)
+{
+    struct core_options options = {.machines_max = 100, .seed = 1, .rails.reclaim_fraction = 0.05};
+    struct machine_stamp low = {.priority = 1};
+    struct machine m[ROWS];
+    struct need rows[1], own;
+    char ids[ROWS][8];
+
+    for (int way = 0; way < 3; way++) {
+        struct core_case c;
+        case_open(&c, &options);
+        for (size_t i = 0; i < ROWS; i++) {
+            (void)snprintf(ids[i], sizeof ids[i], "m%zu", i);
+            m[i] = case_machine(&c, ids[i], MACHINE_CONFIGURED);
+            case_put(&c, &m[i], &low);
+        }
+        case_list(&c, LIST_FULL, m, ROWS, true);
+        rows[0] = case_need(&c, "b", 1000000, 4 * 30, "");
+        (void)case_rollup(&c, "b", rows, 1);
+        CHECK_U64("two of forty", preempted(&c), 2);
+        CHECK("said",
+              case_said(&c, "preemptions held: the cluster has not reported since the start"));
+        CHECK_U64("counted", core_counts(c.core)->capped, 28);
+        if (way == 0) {
+            c.now.ms += 1000;
+            CHECK_U64("one of the others", preempted(&c), 1);
+        } else if (way == 1) {
+            own = case_need(&c, "a", 1, 4 * 40, "");
+            (void)case_rollup(&c, "a", &own, 1);
+            CHECK_U64("reported: without a cap", preempted(&c), 28);
+        } else {
+            c.now.ms += 120 * 1000;
+            CHECK_U64("not for ever", preempted(&c), 28);
+        }
+        case_close(&c);
+    }
+}
+
 /* --- what is refused --- */
 
 static uint64_t rejected(struct core_case *c)

@@ -90,6 +90,52 @@ TEST(cap_and_limit_keep_the_head_and_touch_nothing_else)
     arena_deinit(&arena);
 }
 
+TEST(preemptions_of_a_cluster_that_has_not_reported_are_capped)
+{
+    struct inventory_options options = {.machines_max = 100, .seed = 1};
+    struct dimensions dimensions;
+    struct needs *needs;
+    struct inventory *inventory;
+    struct action actions[32];
+    struct decision decision = {.actions = actions};
+    struct rails_options rails = {.reclaim_fraction = 0.05};
+    struct rails_passed passed;
+    struct arena arena;
+
+    arena_init(&arena, 1 << 20);
+    dimensions_init(&dimensions);
+    CHECK_OK("open", inventory_open(&options, &inventory));
+    CHECK_OK(
+        "needs",
+        needs_open(&(struct needs_options){.rows_max = 10, .seed = 1, .dimensions = &dimensions},
+                   &needs));
+    add_configured(inventory, "a", 40);
+    add_configured(inventory, "b", 10);
+    for (int i = 0; i < 3; i++) { /* preemptions are in the order of the Needs */
+        decision.action_count = add_actions(actions, decision.action_count, ACTION_PREEMPT, "b", 2);
+        decision.action_count = add_actions(actions, decision.action_count, ACTION_PREEMPT, "a", 2);
+    }
+    CHECK_OK("pass", rails_pass(&decision, inventory, &rails, &arena, &passed));
+    CHECK_SIZE("preemptions are not capped", passed.action_count, 12);
+    rails.unreported = needs;
+    CHECK_OK("pass", rails_pass(&decision, inventory, &rails, &arena, &passed));
+    CHECK_SIZE("one of b, two of a", passed.action_count, 3);
+    CHECK_STR("b", passed.actions[0]->cluster, STR("b"));
+    CHECK_STR("a", passed.actions[2]->cluster, STR("a"));
+    CHECK_SIZE("held", passed.preempts_held, 9);
+    CHECK_SIZE("no reclaim", passed.reclaims_held, 0);
+    CHECK_OK("a reports", needs_mark_reported(needs, STR("a")));
+    CHECK_OK("pass", rails_pass(&decision, inventory, &rails, &arena, &passed));
+    CHECK_SIZE("one of b, all of a", passed.action_count, 7);
+    rails.reclaim_fraction = 0;
+    CHECK_OK("pass", rails_pass(&decision, inventory, &rails, &arena, &passed));
+    CHECK_SIZE("no cap", passed.action_count, 12);
+    needs_close(needs);
+    inventory_close(inventory);
+    dimensions_deinit(&dimensions);
+    arena_deinit(&arena);
+}
+
 /* ---- the quarantine ---- */
 
 struct said {
