@@ -109,12 +109,13 @@ static void actions_hold(struct core *core, struct turn *turn)
 /* --- queueing --- */
 
 /* True if the action must not be queued, because the machine is not in the state in which the
- * action begins, its state is in doubt, or it is in back-off. */
+ * action begins, its state is in doubt, or it or the blob request is in back-off. */
 static bool moot(struct core *core, const struct action *action)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
     const struct machine_work *w = work_find(core, action->machine);
 
+    if (action->kind == ACTION_BOOTSTRAP && blob_rests(core, &action->key)) return true;
     if (w && (w->kind == WORK_DOUBT || !mono_due(w->until, core->now))) return true;
     return task_find(core, action->machine) ||
            (row &&
