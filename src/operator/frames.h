@@ -21,7 +21,9 @@ struct frame_parts { /* buffers for nested messages, whose length must be writte
 void frame_parts_init(struct frame_parts *parts);
 void frame_parts_deinit(struct frame_parts *parts);
 /* All writers return ERR_FULL (above FRAMES_ROLLUP_MAX) or ERR_NOMEM. */
-enum err frames_hello(struct frame_parts *parts, struct str cluster, struct buf *out);
+/* `takes_status`: the operator takes the status of its rows. */
+enum err frames_hello(struct frame_parts *parts, struct str cluster, bool takes_status,
+                      struct buf *out);
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
                        struct demand *demand, struct buf *out);
 /* Truncates `error` to 4 KiB. */
@@ -46,4 +48,12 @@ enum err frames_read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, stru
                           struct cluster_node *ret_node, struct note *note);
 enum err frames_read_available(const Bigfleet__V1alpha1__AvailableCapacityUpdate *given,
                                struct arena *arena, struct available *ret_hint, struct note *note);
+/* `known` false: the shard has no report about the row. */
+struct row_status {
+    struct str fingerprint, group;
+    bool known;
+    struct supply supply;
+};
+enum err frames_read_status(const Bigfleet__V1alpha1__NeedStatus *given,
+                            struct row_status *ret_status, struct note *note);
 #endif

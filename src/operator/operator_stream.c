@@ -204,12 +204,22 @@ static void stream_take_node(struct operator_host *host, const struct cluster_no
                   log_str("machine", node->machine_id), log_err("err", err));
 }
 
+static enum err stream_take_status(struct operator_host *host, const struct row_status *status)
+{
+    enum err err = demand_supply_put(host->demand, status->fingerprint, status->group,
+                                     status->known ? &status->supply : NULL);
+
+    if (host->source->ops->supplies) host->supplies_due = true;
+    return err;
+}
+
 static enum err stream_take_frame(struct operator_host *host,
                                   const Bigfleet__V1alpha1__ShardMessage *given, struct note *note)
 {
     struct blob_request blob;
     struct cluster_node node;
     struct available hint;
+    struct row_status status;
     enum err err = ERR_OK;
 
     switch ((int)given->payload_case) {
@@ -228,6 +238,10 @@ static enum err stream_take_frame(struct operator_host *host,
     case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_AVAILABLE_CAPACITY:
         err = frames_read_available(given->available_capacity, &host->arena, &hint, note);
         if (!err && host->source->ops->available) host->source->ops->available(host->source, &hint);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_NEED_STATUS:
+        err = frames_read_status(given->need_status, &status, note);
+        if (!err) err = stream_take_status(host, &status);
         break;
     default: LOG_DEBUG(&host->log, "ignored a frame of an unknown kind"); break;
     }
@@ -298,6 +312,7 @@ static void stream_opened(struct operator_host *host)
     host->sent_count = 0;
     host->awaiting = false;
     nodes_session(host->nodes);
+    demand_supplies_forget(host->demand);
     reclaims_session(host->reclaims);
     timer_start_in(&host->due, host->rollup_ms);
     stream_want_rollup(host);
@@ -320,7 +335,8 @@ static void stream_open(struct operator_host *host)
         return;
     }
     u->opened = loop_now(host->io->loop);
-    err = frames_hello(&host->parts, str_from(host->cluster), &u->frame);
+    err = frames_hello(&host->parts, str_from(host->cluster), host->source->ops->supplies != NULL,
+                       &u->frame);
     if (!err) err = rpc_call_send(u->call, buf_peek(&u->frame));
     if (err)
         rpc_call_cancel(u->call);

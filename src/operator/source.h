@@ -78,6 +78,9 @@ struct source_ops {
     /* The shard has accepted all requests up to `change`, a number from demand_put(). Before the
      * first call the shard has reported all machines. May be NULL. */
     void (*taken)(struct demand_source *source, uint64_t change);
+    /* demand_supply() changed for some requests. At most once in a second. May be NULL; then the
+     * shard sends no status. */
+    void (*supplies)(struct demand_source *source);
     /* Drains a machine. The source calls operator_reclaim_started() as soon as the machine gets
      * no new work, and operator_reclaim_ended() at the end. An order may be repeated after a
      * restart. */

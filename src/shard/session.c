@@ -207,6 +207,7 @@ static void session_install(struct session *session, const struct operator_frame
         s->stats.installed++;
     cluster->session = session;
     session->reports_drains = hello->reports_drains;
+    session->takes_status = hello->reports_drains && hello->takes_status;
     s->stats.active++;
     LOG_INFO(&s->log, "operator session opened", log_str("cluster", cluster->id),
              log_text("peer", rpc_call_peer(session->call)), log_str("version", hello->version),
@@ -214,7 +215,10 @@ static void session_install(struct session *session, const struct operator_frame
     acknowledge_hello(session);
     if (session->over) return;
     session->opened = true;
-    s->events->on_open(s->owner, cluster->id, session->reports_drains);
+    s->events->on_open(s->owner, cluster->id,
+                       session->takes_status     ? OPERATOR_TAKES_STATUS
+                       : session->reports_drains ? OPERATOR_REPORTS_DRAINS
+                                                 : OPERATOR_CONNECTED);
 }
 
 static void on_hello(struct session *session, const struct operator_frame *frame)

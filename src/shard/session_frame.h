@@ -27,6 +27,7 @@ struct operator_frame { /* views of the decoded bytes */
     struct str cluster;    /* HELLO: the operator's cluster */
     struct str version;    /* HELLO */
     bool reports_drains;   /* HELLO */
+    bool takes_status;     /* HELLO */
     struct str request_id; /* BLOB: request id; RECLAIM_ACK, DRAIN_REPORT: instruction id */
     struct str user_data;  /* BLOB */
     struct str error;      /* BLOB, DRAIN_REPORT: reason of a failure */
@@ -50,4 +51,5 @@ enum err frame_write_reclaim(struct frame_writer *writer, struct str instruction
 enum err frame_write_node_state(struct frame_writer *writer, struct str cluster,
                                 const struct machine *machine, const struct dimensions *dimensions);
 enum err frame_write_capacity(struct frame_writer *writer, const struct capacity_offer *offer);
+enum err frame_write_need_status(struct frame_writer *writer, const struct need_status *status);
 #endif

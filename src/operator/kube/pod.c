@@ -6,12 +6,12 @@
 #define NOTE_IGNORE KUBE_CRD_GROUP "/ignore"
 #define NOTE_MIRROR "kubernetes.io/config.mirror"
 
-static bool is_daemon(const struct json *pod)
+static bool pod_is_of(const struct json *pod, struct str kind)
 {
     const struct json *owners = json_find(pod, "metadata.ownerReferences");
 
     for (size_t i = 0; owners && i < json_count(owners); i++)
-        if (str_equal(kube_text(json_item(owners, i), "kind"), STR("DaemonSet"))) return true;
+        if (str_equal(kube_text(json_item(owners, i), "kind"), kind)) return true;
     return false;
 }
 
@@ -25,10 +25,12 @@ enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note
     ret_view->generation = kube_generation(pod);
     ret_view->node = kube_text(pod, "spec.nodeName");
     ret_view->leaving = json_find(pod, "metadata.deletionTimestamp") != NULL;
-    ret_view->moves = !finished && !is_daemon(pod) &&
+    ret_view->moves = !finished && !pod_is_of(pod, STR("DaemonSet")) &&
                       kube_label(pod, "metadata.annotations", STR(NOTE_MIRROR)).len == 0;
+    /* The replacement of a terminating pod is demand already, except in a StatefulSet, which makes
+     * the replacement later, under the same name. */
     ret_view->wants =
-        ret_view->moves &&
+        ret_view->moves && (!ret_view->leaving || pod_is_of(pod, STR("StatefulSet"))) &&
         !str_equal(kube_label(pod, "metadata.annotations", STR(NOTE_IGNORE)), STR("true"));
     return ERR_OK;
 }

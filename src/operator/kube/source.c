@@ -70,6 +70,11 @@ static enum err kube_add_metrics(struct kube_source *s, struct metrics *metrics,
          "Evictions refused by a PodDisruptionBudget. The operator retries them.", &s->blocked},
         {"muster_operator_kube_evictions_failed_total",
          "Evictions that failed. The operator retries them.", &s->eviction_failures},
+        {"muster_operator_kube_events_total", "Events written for pods that wait for a machine.",
+         &s->events_written},
+        {"muster_operator_kube_events_dropped_total",
+         "Events of waiting pods that were not written: refused, or beyond 1,000 in 5 minutes.",
+         &s->events_dropped},
     };
     enum err err = ERR_OK;
 
@@ -157,6 +162,7 @@ static const struct source_ops ops = {
     .nodes_whole = kube_show_sweep,
     .available = kube_show_hint,
     .taken = kube_places_taken,
+    .supplies = kube_supplies,
     .reclaim = kube_drain,
     .reclaim_over = kube_drain_over,
     .ready = kube_ready,

@@ -121,6 +121,7 @@ enum operator_link {
     OPERATOR_AWAY,           /* disconnected; the driver has answered all blob requests */
     OPERATOR_CONNECTED,      /* connected, without reports of finished drains */
     OPERATOR_REPORTS_DRAINS, /* connected, with reports of finished drains */
+    OPERATOR_TAKES_STATUS,   /* the same, and takes the status of its Needs */
 };
 /* A new session is sent the state of every machine bound to the cluster, and every reclaim that
  * waits for the operator. */

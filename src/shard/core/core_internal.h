@@ -83,6 +83,8 @@ struct core {
     bool fenced; /* by core_hold(CORE_FENCED); the kill switch is options.paused */
     uint32_t capacity_round;
     size_t capacity_from; /* map cursor: the next client to send hints to */
+    uint32_t status_round;
+    size_t status_from; /* the next verdict whose status is sent */
     struct running_actions *running;
     struct availability availability;
     struct concurrency concurrency;
@@ -197,6 +199,7 @@ void scope_sweep(struct core *core);
 enum err view_note(struct core *core, const struct decision *decision);
 void views_deinit(struct views *views);
 void capacity_note(struct core *core, const struct decision *decision);
+void need_status_note(struct core *core, const struct decision *decision);
 void gauges_note(struct core *core);
 void attribution_note(struct core *core, const struct decision *decision);
 void clients_sweep(struct core *core);

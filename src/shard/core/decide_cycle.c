@@ -58,12 +58,19 @@ static enum err decide_now(struct core *core, struct turn *turn)
  * cycle without end. */
 static enum err rails_now(struct core *core, struct turn *turn)
 {
-    static const struct rails_options open = {0};
-    bool acts = core_acts(core) && core->running->settled;
-    enum err err = rails_pass(turn->decision, core->inventory, acts ? &core->options.rails : &open,
-                              &core->scratch, &turn->passed);
+    struct rails_options rails = {0};
+    mono_time reports = mono_after(core->running->opened_at, core->options.operator_return_ms);
+    enum err err;
 
+    if (core_acts(core) && core->running->settled) rails = core->options.rails;
+    if (!mono_due(reports, core->now)) rails.unreported = core->needs;
+    err = rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
     if (err) return err;
+    core->counts.capped += turn->passed.preempts_held;
+    if (turn->passed.preempts_held)
+        core_log(core, CORE_WARN, "preemptions held: the cluster has not reported since the start",
+                 "deferred=%zu cycle=%llu", turn->passed.preempts_held,
+                 (unsigned long long)core->counts.cycles);
     if (turn->passed.reclaims_held) {
         core->counts.capped += turn->passed.reclaims_held;
         core_log(core, CORE_WARN, "reclaim blast-radius cap engaged", "deferred=%zu cycle=%llu",
@@ -104,12 +111,13 @@ static void actions_hold(struct core *core, struct turn *turn)
 /* --- queueing --- */
 
 /* True if the action must not be queued, because the machine is not in the state in which the
- * action begins, its state is in doubt, or it is in back-off. */
+ * action begins, its state is in doubt, or it or the blob request is in back-off. */
 static bool moot(struct core *core, const struct action *action)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
     const struct machine_work *w = work_find(core, action->machine);
 
+    if (action->kind == ACTION_BOOTSTRAP && blob_rests(core, &action->key)) return true;
     if (w && (w->kind == WORK_DOUBT || !mono_due(w->until, core->now))) return true;
     return task_find(core, action->machine) ||
            (row &&
@@ -215,6 +223,7 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
     err = decide_now(core, &turn);
     if (!err) attribution_note(core, turn.decision);
     if (!err) capacity_note(core, turn.decision);
+    if (!err) need_status_note(core, turn.decision);
     mark_end(&turn, PHASE_EMIT);
     if (!err) err = dispatch(core, &turn);
     if (!err) {

@@ -76,8 +76,10 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     if (err) return err;
     err = tally_find(&core->tally, &m, &to_place);
     if (err) return err;
-    if (!shows_same(&was.machine, &m))
-        err = core_send_state(core, m.cluster.len ? m.cluster : was.machine.cluster, &m);
+    if (was.machine.cluster.len && !str_equal(was.machine.cluster, m.cluster))
+        err = core_send_state(core, was.machine.cluster, &m); /* the machine left this cluster */
+    if (!err && m.cluster.len && !shows_same(&was.machine, &m))
+        err = core_send_state(core, m.cluster, &m);
     if (!err && source == INVENTORY_OBSERVED && from != m.state) err = running_reserve(core, &m);
     if (!err) err = inventory_apply(core->inventory, &m, source, core->now, ret_edge, note);
     if (err) {
@@ -127,8 +129,9 @@ enum err core_drop(struct core *core, struct str id, const char *why)
     if (err) return err;
     failed = was.machine; /* else the operator would wait for the machine for ever */
     failed.state = MACHINE_FAILED;
+    failed.cluster = STR_EMPTY;
     failed.last_error = str_from(why);
-    err = core_send_state(core, failed.cluster, &failed);
+    if (was.machine.cluster.len) err = core_send_state(core, was.machine.cluster, &failed);
     if (err) return err;
     running_gone(core, id);
     tally_move(&core->tally, &place, NULL);

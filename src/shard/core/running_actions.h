@@ -151,6 +151,10 @@ void call_acked(struct core *core, struct machine_task *task, const struct call_
 void bootstrap_begin(struct core *core, struct machine_task *task);
 /* Sends Configure with the blob. If no action may begin any more, returns the machine to Idle. */
 void bootstrap_configure(struct core *core, struct machine_task *task);
+/* True if the operator answered the last blob request for this profile with an error, and the pause
+ * has not ended. */
+bool blob_rests(const struct core *core, const struct need_key *key);
+void blob_rests_note(struct core *core, const struct need_key *key, bool failed);
 void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
                     struct str text);
 void drain_begin(struct core *core, struct machine_task *task);

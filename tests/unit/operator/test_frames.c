@@ -37,10 +37,11 @@ TEST(the_shard_reads_what_an_operator_says)
     struct operator_frame frame;
 
     open_all();
-    CHECK_OK("hello", frames_hello(&parts, STR("cluster-a"), &out));
+    CHECK_OK("hello", frames_hello(&parts, STR("cluster-a"), true, &out));
     frame = shard_reads();
     CHECK("hello", frame.kind == FRAME_HELLO && str_equal(frame.cluster, STR("cluster-a")) &&
-                       str_equal(frame.version, STR("v1alpha1")) && frame.reports_drains);
+                       str_equal(frame.version, STR("v1alpha1")) && frame.reports_drains &&
+                       frame.takes_status);
     CHECK_OK(
         "drained",
         frames_drain_report(
@@ -124,6 +125,7 @@ struct heard {
     struct blob_request blob;
     struct cluster_node node;
     struct available hint;
+    struct row_status status;
 };
 
 static enum err operator_reads(struct str bytes, struct arena *arena, struct heard *heard)
@@ -141,6 +143,8 @@ static enum err operator_reads(struct str bytes, struct arena *arena, struct hea
         return frames_read_node(heard->frame->node_state_update, arena, &heard->node, &note);
     case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_AVAILABLE_CAPACITY:
         return frames_read_available(heard->frame->available_capacity, arena, &heard->hint, &note);
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_NEED_STATUS:
+        return frames_read_status(heard->frame->need_status, &heard->status, &note);
     default: return ERR_OK;
     }
 }
@@ -157,6 +161,13 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
                               .state = MACHINE_CONFIGURED,
                               .host_ref = STR("host-1"),
                               .attributes = {STR("m5.large"), STR("eu-1"), labels, 1}};
+    const struct need_status need = {.fingerprint = STR("p=0"),
+                                     .group = STR("rack\0g"),
+                                     .ready = 2,
+                                     .coming = 1,
+                                     .lacking = 3,
+                                     .reason = REASON_NO_MATCHING_SUPPLY,
+                                     .since.ms = 99};
     struct frame_writer writer;
     struct dimensions dimensions;
     struct heard heard;
@@ -166,7 +177,7 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
     arena_init(&arena, 1 << 20);
     dimensions_init(&dimensions);
     frame_writer_init(&writer);
-    for (int kind = 0; kind < 5; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
         switch (kind) {
         case 0: CHECK_OK("ack", frame_write_ack(&writer, STR("rollup"), 1, 2, false)); break;
         case 1:
@@ -178,6 +189,7 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
         case 3:
             CHECK_OK("state", frame_write_node_state(&writer, STR("c"), &machine, &dimensions));
             break;
+        case 5: CHECK_OK("status", frame_write_need_status(&writer, &need)); break;
         default:
             CHECK_OK("capacity",
                      frame_write_capacity(
@@ -196,6 +208,16 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
         if (kind == 3)
             CHECK("state",
                   heard.node.label_count == 3 && str_equal(heard.node.provider_id, STR("host-1")));
+        if (kind == 3) CHECK("of another cluster, so it left this one", heard.node.left);
+        if (kind == 5) {
+            CHECK("row", str_equal(heard.status.fingerprint, STR("p=0")) &&
+                             str_equal(heard.status.group, STR("rack\0g")) && heard.status.known);
+            CHECK("counts", heard.status.supply.ready == 2 && heard.status.supply.coming == 1 &&
+                                heard.status.supply.lacking == 3 &&
+                                heard.status.supply.since.ms == 99 &&
+                                !heard.status.supply.satisfied);
+            CHECK_TEXT("why", heard.status.supply.reason, "NO_MATCHING_SUPPLY");
+        }
         if (kind == 4) CHECK("capacity", heard.hint.count == 3 && heard.hint.confidence == 4);
         for (size_t i = 0; i < writer.frame.len; i++) {
             char before = writer.frame.data[i];

@@ -527,7 +527,7 @@ static void happened(const struct fleet *f, const char *what, enum err err)
 static enum operator_link link_of(const struct fleet *f, bool open)
 {
     if (!open) return OPERATOR_AWAY;
-    return f->reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED;
+    return f->reports_drains ? OPERATOR_TAKES_STATUS : OPERATOR_CONNECTED;
 }
 
 void fleet_session(struct fleet *f, const char *cluster, bool open)
