@@ -15,6 +15,7 @@ static void client_free(struct cluster_client *client)
 {
     map_free(&client->hints.by_kind);
     map_free(&client->waits);
+    occupancy_free(client->occupancy);
     free(client);
 }
 

@@ -56,12 +56,16 @@ static enum err decide_now(struct core *core, struct turn *turn)
  * cycle without end. */
 static enum err rails_now(struct core *core, struct turn *turn)
 {
-    static const struct rails_options open = {0};
-    bool acts = core_acts(core) && core->running->settled;
-    enum err err = rails_pass(turn->decision, core->inventory, acts ? &core->options.rails : &open,
-                              &core->scratch, &turn->passed);
+    struct rails_options rails = {0};
+    enum err err;
 
+    if (core_acts(core) && core->running->settled) rails = core->options.rails;
+    err = occupancy_admit(core, turn->decision, &rails.withheld);
+    if (!err)
+        err =
+            rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
     if (err) return err;
+    core->counts.roomless += turn->passed.reclaims_withheld;
     if (turn->passed.reclaims_held) {
         core->counts.capped += turn->passed.reclaims_held;
         core_log(core, CORE_WARN, "reclaim blast-radius cap engaged", "deferred=%zu cycle=%llu",
@@ -216,6 +220,7 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
         (void)view_note(core, turn.decision);
         gauges_note(core);
         shortfalls_warn(core);
+        occupancy_settle(core);
     }
     running_start(core);
     tasks_plan(core);

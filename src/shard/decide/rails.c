@@ -23,6 +23,10 @@ enum err rails_pass(const struct decision *decision, const struct inventory *inv
     for (size_t i = 0; i < decision->action_count; i++) {
         const struct action *action = &decision->actions[i];
 
+        if (options->withheld && options->withheld[i]) {
+            out.reclaims_withheld++;
+            continue;
+        }
         if (action->kind == ACTION_RECLAIM && options->reclaim_fraction > 0) {
             if (!str_equal(action->cluster, cluster)) { /* decision.md groups actions by cluster */
                 assert(str_compare(cluster, action->cluster) < 0);

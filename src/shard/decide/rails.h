@@ -14,11 +14,13 @@
 struct rails_options {
     double reclaim_fraction; /* part of a cluster's Configured machines; 0: no cap */
     size_t actions_max;      /* per cycle; 0: no limit */
+    const bool *withheld;    /* indexed by action: these do not pass; NULL: none */
 };
 struct rails_passed { /* arrays are in the arena */
     const struct action **actions;
     size_t action_count;
     size_t reclaims_held, actions_held; /* by the reclaim cap; by the action limit */
+    size_t reclaims_withheld;           /* by `withheld` */
 };
 uint64_t rails_reclaim_cap(double fraction, uint64_t configured);
 enum err rails_pass(const struct decision *decision, const struct inventory *inventory,

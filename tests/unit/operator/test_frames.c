@@ -168,7 +168,7 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
     frame_writer_init(&writer);
     for (int kind = 0; kind < 5; kind++) {
         switch (kind) {
-        case 0: CHECK_OK("ack", frame_write_ack(&writer, STR("rollup"), 1, 2, false)); break;
+        case 0: CHECK_OK("ack", frame_write_ack(&writer, STR("rollup"), 1, 2, false, false)); break;
         case 1:
             CHECK_OK("blob", frame_write_blob_request(&writer, STR("00ff"), STR("c"), &profile));
             break;
