@@ -10,6 +10,7 @@
 #include "operator/kube/chores.h"
 #include "operator/kube/follow.h"
 #include "operator/kube/kube.h"
+#include "operator/kube/loads.h"
 #include "operator/kube/objects.h"
 
 enum {
@@ -66,8 +67,16 @@ struct shown {
     char *body; /* JSON of the object; NULL: delete the object */
 };
 
+struct load_feed { /* nodes or budgets, for `loads` */
+    struct kube_source *source;
+    struct follow *follow;
+    enum load_kind kind;
+};
 struct kube_source {
     struct demand_source source; /* must be first */
+    struct source_ops ops;
+    struct loads *loads; /* NULL: pods of one namespace only, so what runs on a node is unknown */
+    struct load_feed node_feed, budget_feed;
     const struct operator_around *around;
     struct kube *kube;
     struct log_source log;
@@ -92,6 +101,13 @@ static inline struct kube_source *kube_source_of(struct demand_source *source)
 extern const struct follow_events kube_pod_events, kube_request_events;
 void kube_places_taken(struct demand_source *source, uint64_t change);
 void kube_place_free(void *place);
+
+/* -- occupancy.c: what the machines run -- */
+extern const struct follow_events kube_loaded_pod_events; /* also kube_pod_events */
+enum err kube_loads_open(struct kube_source *s, const struct follow_options *follow, uint64_t seed);
+void kube_loads_close(struct kube_source *s);
+bool kube_occupancy(struct demand_source *source, struct occupancy_rows *ret_rows);
+uint64_t kube_occupancy_change(struct demand_source *source);
 
 /* -- show.c: machines and hints -- */
 void kube_show_machine(struct demand_source *source, struct str machine_id);
