@@ -8,7 +8,7 @@ from operators import OperatorWorld, check, request, run_cases, wait_for
 
 def machine(name, evictable=0, held=0, free=0):
     amounts = {"requested": {"cpu": evictable}, "largest": {"cpu": 1}} if evictable else {}
-    return {"machine": name, "evictable": evictable, "held": held, "free": {"cpu": free}, **amounts}
+    return {"machine": name, "evictable": evictable, "held": int(held), "free": {"cpu": free}, **amounts}
 
 
 def say(operator, count, *machines):
