@@ -21,7 +21,7 @@ static const struct metric_field operator_rows[] = {
     {PREFIX "occupancy_machines", "Machines whose occupancy the last roll-up reported.",
      GAUGE(occupied)},
     {PREFIX "occupancy_left_out",
-     "Machines that the last roll-up left out, because it can report the occupancy of 65536.",
+     "Machines whose occupancy the last roll-up left out, above 65536.",
      GAUGE(unoccupied)},
     NODES(NODE_PROVISIONING, "Provisioning"),
     NODES(NODE_LAUNCHED, "Launched"),

@@ -61,8 +61,7 @@ static const struct metric_field core_rows[] = {
     {PREFIX "reclaims_capped_total", "Reclaims left to a later cycle by the reclaim cap.",
      COUNTER(core_counts, capped)},
     {"muster_shard_reclaims_withheld_total",
-     "Reclaims of busy machines that did not begin, because the machine's pods have no room on the "
-     "other machines of the cluster.",
+     "Reclaims that did not begin, because the machine's pods have no room elsewhere.",
      COUNTER(core_counts, roomless)},
     {PREFIX "idle_releases_total", "Idle machines that the shard deleted.",
      COUNTER(core_counts, idle_releases)},
