@@ -63,6 +63,28 @@ static void machine_say_plan(struct ctl *ctl, const Muster__V1__ShardMachineResp
         explain_says(ctl, "planned", "a call to its provider or operator is under way");
 }
 
+static void machine_say_runs(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
+{
+    uint32_t pods = m->evictable_pods + m->held_pods;
+    const char *many = pods == 1 ? "" : "s";
+
+    if (!m->occupancy_known) return;
+    if (pods == 0)
+        explain_says(ctl, "runs", "nothing, so that it is taken back before busy machines");
+    else if (m->held_pods)
+        explain_says(ctl, "runs",
+                     "%" PRIu32 " pod%s, of which %" PRIu32 " may not be evicted now (without a "
+                     "controller, or held by a PodDisruptionBudget): only a preemption takes it",
+                     pods, many, m->held_pods);
+    else if (m->no_room)
+        explain_says(ctl, "runs",
+                     "%" PRIu32 " pod%s without room on the cluster's other machines: only a "
+                     "preemption takes it",
+                     pods, many);
+    else
+        explain_says(ctl, "runs", "%" PRIu32 " pod%s that may be evicted", pods, many);
+}
+
 static void machine_say_rest(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
 {
     char left[EXPLAIN_AGE_CAP];
@@ -124,6 +146,7 @@ void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse
                      "its domain was taken from the shard, which keeps the domain until the "
                      "machine serves nobody");
     machine_say_purpose(ctl, m);
+    machine_say_runs(ctl, m);
     machine_say_plan(ctl, m);
     machine_say_rest(ctl, m);
     if (m->last_error[0]) explain_says(ctl, "error", "%s", m->last_error);

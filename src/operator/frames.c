@@ -39,19 +39,51 @@ static enum err finish(struct buf *out, uint32_t payload, const struct pack *bod
 }
 
 enum err frames_hello(struct frame_parts *parts, struct str cluster, bool takes_status,
-                      struct buf *out)
+                      bool occupancy, struct buf *out)
 {
     struct pack body = pack_begin(&parts->body);
 
     pack_text(&body, 1, cluster);
     pack_text(&body, 3, STR("v1alpha1"));
-    pack_u64(&body, 100, 1); /* field reports_drains */
+    pack_u64(&body, 100, 1);         /* field reports_drains */
+    pack_u64(&body, 101, occupancy); /* field reports_occupancy */
     pack_u64(&body, 104, takes_status);
     return finish(out, SEND_HELLO, &body);
 }
 
+static void pack_vector(struct pack *row, uint32_t field, const struct resources *amounts,
+                        const struct dimensions *dimensions, struct buf *scratch)
+{
+    struct resource_sum sum;
+
+    resource_sum_clear(&sum);
+    resource_sum_add(&sum, amounts);
+    pack_amounts(row, field, &sum, dimensions, scratch);
+}
+
+static void pack_occupancy(struct pack *body, const struct occupancy_rows *occupancy,
+                           struct frame_parts *parts)
+{
+    const struct dimensions *dimensions = occupancy->dimensions;
+
+    for (size_t i = 0; i < min_size(occupancy->count, OCCUPANCY_ROWS_MAX) && !body->err; i++) {
+        const struct occupancy_row *from = &occupancy->rows[i];
+        struct pack row = pack_begin(&parts->row);
+
+        pack_text(&row, 1, from->machine);
+        pack_u64(&row, 2, from->evictable);
+        pack_u64(&row, 3, from->held);
+        pack_double(&row, 4, from->disruption);
+        pack_vector(&row, 5, &from->free, dimensions, &parts->piece);
+        pack_vector(&row, 6, &from->requested, dimensions, &parts->piece);
+        pack_vector(&row, 7, &from->largest, dimensions, &parts->piece);
+        pack_row(body, 100, &row);
+    }
+}
+
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
-                       struct demand *demand, struct buf *out)
+                       struct demand *demand, const struct occupancy_rows *occupancy,
+                       struct buf *out)
 {
     struct pack body = pack_begin(&parts->body);
     const struct rollup_row *row;
@@ -65,6 +97,7 @@ enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time 
                            demand_dimensions(demand), &parts->piece);
         pack_row(&body, 3, &need);
     }
+    if (occupancy) pack_occupancy(&body, occupancy, parts);
     return finish(out, SEND_ROLLUP, &body);
 }
 

@@ -4,6 +4,7 @@
 #ifndef OPERATOR_FRAMES_H
 #define OPERATOR_FRAMES_H
 #include "operator/core/demand.h"
+#include "operator/core/occupancy.h"
 #include "operator/source.h"
 #include "wire/pb/bigfleet_v1alpha1_shard.pb-c.h"
 
@@ -23,9 +24,11 @@ void frame_parts_deinit(struct frame_parts *parts);
 /* All writers return ERR_FULL (above FRAMES_ROLLUP_MAX) or ERR_NOMEM. */
 /* `takes_status`: the operator takes the status of its rows. */
 enum err frames_hello(struct frame_parts *parts, struct str cluster, bool takes_status,
-                      struct buf *out);
+                      bool occupancy, struct buf *out);
+/* Sends at most OCCUPANCY_ROWS_MAX rows of `occupancy`, which may be NULL. */
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
-                       struct demand *demand, struct buf *out);
+                       struct demand *demand, const struct occupancy_rows *occupancy,
+                       struct buf *out);
 /* Truncates `error` to 4 KiB. */
 enum err frames_blob(struct frame_parts *parts, struct str request_id, struct str user_data,
                      struct str error, struct buf *out);

@@ -47,6 +47,7 @@ static void on_turn(struct turn_hook *hook)
     bool whole = demand_whole(host->demand);
 
     if (change != host->seen_change || whole != host->seen_whole) operator_demand_changed(host);
+    operator_occupancy_changed(host);
     host->seen_change = change;
     host->seen_whole = whole;
     c->connected = host->connected;

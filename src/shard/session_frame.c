@@ -50,6 +50,7 @@ static const struct payload_field {
     {FRAME_HELLO, 1, AS_TEXT, offsetof(struct operator_frame, cluster)},
     {FRAME_HELLO, 3, AS_TEXT, offsetof(struct operator_frame, version)},
     {FRAME_HELLO, 100, AS_BOOL, offsetof(struct operator_frame, reports_drains)},
+    {FRAME_HELLO, 101, AS_BOOL, offsetof(struct operator_frame, reports_occupancy)},
     {FRAME_HELLO, 104, AS_BOOL, offsetof(struct operator_frame, takes_status)},
     {FRAME_BLOB, 1, AS_TEXT, offsetof(struct operator_frame, request_id)},
     {FRAME_BLOB, 2, AS_BYTES, offsetof(struct operator_frame, user_data)},
@@ -162,7 +163,7 @@ static enum err frame_wrap(struct frame_writer *w, uint32_t payload, const struc
 }
 
 enum err frame_write_ack(struct frame_writer *w, struct str echo, int64_t term, int64_t epoch,
-                         bool drain_reports)
+                         bool drain_reports, bool occupancy)
 {
     struct pack body = pack_begin(&w->body);
 
@@ -170,6 +171,7 @@ enum err frame_write_ack(struct frame_writer *w, struct str echo, int64_t term, 
     pack_i64(&body, 2, term);
     pack_i64(&body, 3, epoch);
     pack_u64(&body, 100, drain_reports);
+    pack_u64(&body, 101, occupancy);
     return frame_wrap(w, SEND_ACK, &body);
 }
 

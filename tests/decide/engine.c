@@ -115,6 +115,9 @@ static void add_machine(struct bench *b, const struct oracle_fleet *fleet,
         m.promised = promise_in(&from->drained_for);
     CHECK_OK(b->note.text,
              inventory_insert(b->inventory, &m, (mono_time){from->idle_since_ms}, &b->note));
+    if (from->occupancy && from->state == ORACLE_CONFIGURED)
+        CHECK_OK("occupancy", inventory_occupy(b->inventory, m.id, (enum occupancy)from->occupancy,
+                                               from->disruption));
     if (from->queued) {
         static const enum planned_action actions[] = {PLANNED_NOTHING,   PLANNED_BOOTSTRAP,
                                                       PLANNED_PROVISION, PLANNED_DRAIN,

@@ -125,6 +125,10 @@ static void machine_option(struct oracle_machine *m, const char *word, struct or
         m->stamp = oracle_stamp_of(&fleet->needs[atoi(v)]);
     else if ((v = after(word, "for=")))
         m->drained_for = oracle_stamp_of(&fleet->needs[atoi(v)]);
+    else if ((v = after(word, "runs=")))
+        m->occupancy = (enum oracle_occupancy)strcspn("?-eh", v);
+    else if ((v = after(word, "costs=")))
+        m->disruption = (uint8_t)atoi(v);
     else if ((v = after(word, "queued=")))
         queue_action(m, v, fleet);
     else if (strcmp(word, "soldout") == 0)

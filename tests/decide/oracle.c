@@ -330,11 +330,28 @@ static struct oracle_stamp row_stamp(const struct oracle_row *row)
     return stamp(row->cluster, row->group, &row->profile);
 }
 
+static enum oracle_occupancy occupancy(const struct oracle_machine *m)
+{
+    return m->state == ORACLE_CONFIGURED ? m->occupancy : ORACLE_UNKNOWN;
+}
+
+static int keep_part(const struct oracle_machine *m)
+{
+    return occupancy(m) == ORACLE_HELD ? 0 : occupancy(m) == ORACLE_EMPTY ? 2 : 1;
+}
+
+static double keep_dollars(const struct oracle_machine *m)
+{
+    if (keep_part(m) != 1) return 0;
+    return occupancy(m) == ORACLE_EVICTABLE ? bucket_dollars(m->disruption)
+                                            : m->stamp.reclamation_dollars;
+}
+
 static int compare_keep(const struct oracle_machine *a, const struct oracle_machine *b)
 {
+    if (keep_part(a) != keep_part(b)) return keep_part(a) < keep_part(b) ? -1 : 1;
     if (a->price != b->price) return a->price < b->price ? -1 : 1;
-    if (a->stamp.reclamation_dollars != b->stamp.reclamation_dollars)
-        return a->stamp.reclamation_dollars > b->stamp.reclamation_dollars ? -1 : 1;
+    if (keep_dollars(a) != keep_dollars(b)) return keep_dollars(a) > keep_dollars(b) ? -1 : 1;
     return strcmp(a->id, b->id);
 }
 
@@ -347,6 +364,12 @@ static int compare_price(const struct oracle_machine *a, const struct oracle_mac
 {
     if (a->price != b->price) return a->price < b->price ? -1 : 1;
     return strcmp(a->id, b->id);
+}
+
+static int compare_excess(const struct oracle_machine *a, const struct oracle_machine *b)
+{
+    bool x = occupancy(a) == ORACLE_EMPTY, y = occupancy(b) == ORACLE_EMPTY;
+    return x != y ? (x ? -1 : 1) : compare_price(a, b);
 }
 
 /* Insertion sort of machine numbers: slow, stable, and nothing to get wrong. */
@@ -892,7 +915,7 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
     count = 0;
     for (m = 0; m < w->machine_count; m++)
         if (w->reclaim[m] == -1) list[count++] = m;
-    sort_machines(w, list, count, compare_price);
+    sort_machines(w, list, count, compare_excess);
     while ((m = next_usable(w, row, list, count)) != SIZE_MAX) {
         use(w, row, m);
         w->reclaim[m] = row - w->rows;
@@ -922,6 +945,7 @@ static void phase2(struct work *w)
     size_t *list = must_alloc(w->machine_count, sizeof *list);
     for (size_t m = 0; m < w->machine_count; m++)
         w->reclaim[m] = w->machines[m].state == ORACLE_CONFIGURED && w->claimed_by[m] < 0 &&
+                                occupancy(&w->machines[m]) != ORACLE_HELD &&
                                 is_ready(w, w->machines[m].cluster)
                             ? -1
                             : -2;

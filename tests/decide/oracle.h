@@ -41,6 +41,7 @@ enum oracle_state {
     ORACLE_DELETING,
     ORACLE_FAILED,
 };
+enum oracle_occupancy { ORACLE_UNKNOWN, ORACLE_EMPTY, ORACLE_EVICTABLE, ORACLE_HELD };
 enum oracle_capacity { ORACLE_BARE_METAL = 1, ORACLE_RESERVED, ORACLE_ON_DEMAND, ORACLE_SPOT };
 enum oracle_kind {
     ORACLE_NOTHING,
@@ -65,6 +66,8 @@ struct oracle_machine {
     double price, probability;
     struct oracle_stamp stamp, drained_for;
     uint64_t idle_since_ms;
+    enum oracle_occupancy occupancy; /* of a Configured machine */
+    uint8_t disruption;              /* penalty bucket of an evictable machine */
     /* An action that waits or runs: planned on as if it had begun. */
     enum oracle_kind queued;
     struct oracle_stamp queued_stamp; /* what it will stamp, or whom it is drained for */

@@ -248,6 +248,9 @@ static void check_excess(const struct oracle_fleet *fleet, const struct oracle_d
                   !is_sold_out(fleet, &fleet->machines[action->machine]));
         if (action->kind == ORACLE_RECLAIM || action->kind == ORACLE_DELETE)
             CHECK("what is let go nobody claimed", claimer < 0);
+        if (action->kind == ORACLE_RECLAIM)
+            CHECK("a held machine stays",
+                  fleet->machines[action->machine].occupancy != ORACLE_HELD);
         if (action->kind == ORACLE_DELETE)
             CHECK("a delete has no cluster and no grace",
                   !action->cluster[0] && !action->grace_ms && !action->for_whom.cluster[0]);
@@ -264,7 +267,9 @@ static void check_excess(const struct oracle_fleet *fleet, const struct oracle_d
     }
     for (size_t m = 0; m < fleet->machine_count && !fleet->ready; m++)
         if (planned_state(&fleet->machines[m]) == ORACLE_CONFIGURED)
-            CHECK("configured is claimed or let go", decision->claimed_by[m] >= 0 || touched[m]);
+            CHECK("configured is claimed, let go or held",
+                  decision->claimed_by[m] >= 0 || touched[m] ||
+                      fleet->machines[m].occupancy == ORACLE_HELD);
     free(touched);
 }
 

@@ -10,6 +10,7 @@
 #include "operator/kube/chores.h"
 #include "operator/kube/follow.h"
 #include "operator/kube/kube.h"
+#include "operator/kube/loads.h"
 #include "operator/kube/objects.h"
 
 enum {
@@ -74,8 +75,16 @@ struct shown {
     char *body; /* JSON of the object; NULL: delete the object */
 };
 
+struct load_feed { /* nodes or budgets, for `loads` */
+    struct kube_source *source;
+    struct follow *follow;
+    enum load_kind kind;
+};
 struct kube_source {
     struct demand_source source; /* must be first */
+    struct source_ops ops;
+    struct loads *loads; /* NULL: pods of one namespace only, so what runs on a node is unknown */
+    struct load_feed node_feed, budget_feed;
     const struct operator_around *around;
     struct kube *kube;
     struct log_source log;
@@ -112,6 +121,13 @@ void kube_supplies(struct demand_source *source);
 void kube_place_supplied(struct pod_place *place); /* the place or its supply changed */
 /* The condition to write; SUPPLY_UNKNOWN: none. *ret_since may be NULL. */
 enum supply_kind kube_condition_due(const struct pod_place *place, wall_time *ret_since);
+
+/* -- occupancy.c: what the machines run -- */
+extern const struct follow_events kube_loaded_pod_events; /* also kube_pod_events */
+enum err kube_loads_open(struct kube_source *s, const struct follow_options *follow, uint64_t seed);
+void kube_loads_close(struct kube_source *s);
+bool kube_occupancy(struct demand_source *source, struct occupancy_rows *ret_rows);
+uint64_t kube_occupancy_change(struct demand_source *source);
 
 /* -- show.c: machines and hints -- */
 void kube_show_machine(struct demand_source *source, struct str machine_id);

@@ -7,6 +7,7 @@
 #define OPERATOR_KUBE_OBJECTS_H
 #include "base/arena.h"
 #include "base/buf.h"
+#include "model/resource.h"
 #include "operator/core/nodes.h"
 #include "operator/core/request.h"
 #include "operator/source.h"
@@ -28,10 +29,15 @@ struct pod_view { /* views into the document */
     bool wants;         /* false: finished, terminating, ignored, of a DaemonSet, a mirror pod */
     bool moves;         /* must be evicted when its node is drained */
     bool leaving;       /* terminating */
+    bool finished;      /* Succeeded or Failed */
     int64_t generation; /* metadata.generation; 0: the server does not count */
 };
 /* ERR_PARSE: not a pod. */
 enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note *note);
+
+/* What the scheduler reserves on a node for the pod. Errors of resources_parse(). */
+enum err pod_requests(const struct json *pod, struct dimensions *dimensions,
+                      struct resources *ret_requests, struct note *note);
 
 /* Writes the CapacityRequest of a pod. ERR_INVALID and ERR_PARSE name the field. ERR_TOO_LARGE,
  * ERR_NOMEM. `version`: the resourceVersion to replace; empty: create. */

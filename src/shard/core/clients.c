@@ -17,6 +17,7 @@ static void client_free(struct cluster_client *client)
     map_free(&client->waits);
     map_free(&client->statuses);
     map_free(&client->blob_rests);
+    occupancy_free(client->occupancy);
     free(client);
 }
 

@@ -5,6 +5,7 @@
 #define SHARD_CORE_CLIENTS_H
 #include "base/map.h"
 #include "shard/core/core.h"
+#include "shard/core/occupancy.h"
 #include "shard/state/demand.h"
 
 enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
@@ -49,8 +50,9 @@ struct cluster_client { /* map_make() places the name behind the struct */
     struct map waits; /* struct latency_wait, keyed by kind slot */
     uint32_t waits_round;
     struct hints hints;
-    struct map blob_rests; /* of blob_rest.c, by fingerprint */
-    struct map statuses;   /* what need_status.c sent, keyed by fingerprint NUL group */
+    struct map blob_rests;             /* of blob_rest.c, by fingerprint */
+    struct map statuses;               /* what need_status.c sent, keyed by fingerprint NUL group */
+    struct occupancy_table *occupancy; /* NULL: the last roll-up had no reports */
 };
 struct clients {
     struct map by_name;

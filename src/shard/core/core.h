@@ -117,6 +117,21 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
 /* Counts and logs a roll-up that could not be decoded. */
 void core_rollup_refused(struct core *core, struct str cluster, const char *why,
                          struct effects *out);
+/* What a machine runs, as its operator reports it: pods, without those of DaemonSets and mirror
+ * pods, and without pods that terminate. */
+struct machine_occupancy {
+    struct str machine;
+    uint32_t evictable, held;   /* pods that may be evicted now; pods that may not */
+    double disruption;          /* cost of evicting them: at least 0 */
+    struct resources free;      /* allocatable minus the requests of all pods */
+    struct resources requested; /* by the evictable pods together */
+    struct resources largest;   /* request of an evictable pod, at most, in each dimension */
+};
+/* Replaces what is known about the machines of the cluster. Without rows nothing is known. Call
+ * after the core_rollup() of the same roll-up. ERR_NOMEM, ERR_INVALID (disruption): the earlier
+ * reports stay. */
+enum err core_occupancy(struct core *core, struct str cluster, const struct machine_occupancy *rows,
+                        size_t count, mono_time now, struct effects *out);
 enum operator_link {
     OPERATOR_AWAY,           /* disconnected; the driver has answered all blob requests */
     OPERATOR_CONNECTED,      /* connected, without reports of finished drains */
@@ -266,7 +281,10 @@ struct machine_facts {
     mono_time idle_since;             /* valid only for an Idle machine */
     enum machine_state planned_state; /* the real state if nothing is planned */
     bool pending;                     /* an action is queued or under way */
-    bool outside;                     /* outside the shard's domains; dropped when free */
+    bool occupancy_known;             /* the next three fields are valid */
+    bool no_room;                     /* its pods have no room on other machines */
+    uint32_t evictable_pods, held_pods;
+    bool outside; /* outside the shard's domains; dropped when free */
     bool rests;
     struct rest rest;          /* valid if `rests` */
     bool operator_drains;      /* Draining: the shard waits for the operator */
@@ -333,7 +351,7 @@ struct core_counts {
     uint64_t actions[ACTION_DELETE + 1]; /* by kind: queued actions */
     uint64_t outcomes[ACTION_DELETE + 1][OUTCOME_COUNT];
     uint64_t suppressed[ACTION_DELETE + 1], dryrun[ACTION_DELETE + 1];
-    uint64_t deferred, dropped, deduped, capped, idle_releases;
+    uint64_t deferred, dropped, deduped, capped, roomless, idle_releases;
     uint64_t machines_rejected[MACHINE_FAULT_PRICE + 1];
     uint64_t duplicate_records; /* machine twice in a List; also counted as rejected */
     uint64_t rollups_rejected;

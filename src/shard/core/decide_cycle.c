@@ -64,8 +64,11 @@ static enum err rails_now(struct core *core, struct turn *turn)
 
     if (core_acts(core) && core->running->settled) rails = core->options.rails;
     if (!mono_due(reports, core->now)) rails.unreported = core->needs;
-    err = rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
+    err = occupancy_admit(core, turn->decision, &rails.withheld);
+    if (!err)
+        err = rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
     if (err) return err;
+    core->counts.roomless += turn->passed.reclaims_withheld;
     core->counts.capped += turn->passed.preempts_held;
     if (turn->passed.preempts_held)
         core_log(core, CORE_WARN, "preemptions held: the cluster has not reported since the start",
@@ -230,6 +233,7 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
         (void)view_note(core, turn.decision);
         gauges_note(core);
         shortfalls_warn(core);
+        occupancy_settle(core);
     }
     running_start(core);
     tasks_plan(core);

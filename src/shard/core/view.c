@@ -360,6 +360,7 @@ enum err core_machine(struct core *core, struct str id, mono_time now,
     facts.pending = core_is_pending(core, id);
     facts.outside = !scope_has(core, &facts.machine.attributes);
     drain_facts(core, id, now, &facts);
+    occupancy_facts(core, &facts);
     w = work_find(core, id);
     facts.rests = w && work_rests(w, now, &facts.rest);
     *ret_facts = facts;

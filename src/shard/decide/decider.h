@@ -217,8 +217,8 @@ struct course {
     bool has_verdict;   /* the row's verdict is valid if the row is steady or replayed */
     uint32_t own, key;  /* own: SLOT_NONE if none. key: KEY_NONE if the family has several keys */
     uint8_t stop_state; /* stop_*: the machine at which part B stopped reading */
-    float stop_less;
-    double stop_price;
+    float stop_second;
+    double stop_first;
     uint64_t types;   /* type_bits() of the types that part B reads */
     uint32_t cluster; /* slot; SLOT_NONE: the cluster has no machine */
     uint32_t own_from, own_count, rest_from, rest_count; /* in e->takes, parts A and B */

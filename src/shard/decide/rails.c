@@ -57,6 +57,10 @@ enum err rails_pass(const struct decision *decision, const struct inventory *inv
     for (size_t i = 0; i < decision->action_count; i++) {
         const struct action *action = &decision->actions[i];
 
+        if (options->withheld && options->withheld[i]) {
+            out.reclaims_withheld++;
+            continue;
+        }
         err = rails_caps(options, action) ? rails_take(&clusters, action, inventory, options)
                                           : ERR_OK;
         if (err == ERR_NOMEM) break;

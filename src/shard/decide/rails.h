@@ -18,13 +18,15 @@ struct rails_options {
     double reclaim_fraction; /* part of a cluster's Configured machines; 0: no cap */
     /* After a start: Preempts of clusters that have not reported are capped, too. NULL: not. */
     const struct needs *unreported;
-    size_t actions_max; /* per cycle; 0: no limit */
+    size_t actions_max;   /* per cycle; 0: no limit */
+    const bool *withheld; /* indexed by action: these do not pass; NULL: none */
 };
 struct rails_passed { /* arrays are in the arena */
     const struct action **actions;
     size_t action_count;
     size_t reclaims_held, preempts_held; /* by the reclaim cap */
     size_t actions_held;                 /* by the action limit */
+    size_t reclaims_withheld;            /* by `withheld` */
 };
 uint64_t rails_reclaim_cap(double fraction, uint64_t configured);
 enum err rails_pass(const struct decision *decision, const struct inventory *inventory,

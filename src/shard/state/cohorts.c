@@ -260,7 +260,7 @@ static void cohort_release(void *inv, void *object)
 }
 
 static const struct shared_kind cohort_kind = {
-    SHARED_KEY(cohort, traits.cluster, traits.capacity_type),
+    SHARED_KEY(cohort, traits.cluster, traits.disruption),
     SHARED_TABLE(inventory, cohorts, cohort),
     SHARED_SLOTS(inventory, cohort_slots, cohort),
     .born = cohort_born,

@@ -127,6 +127,7 @@ static bool is_creditable(const struct cohort *cohort)
 struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort)
 {
     const struct key *own = cohort_key(inv, cohort);
+    struct keep_rank rank = cohort_keep_rank(cohort);
     uint32_t slot = inv->look_briefs[cohort->traits.look->slot].type;
     const struct posting *type =
         slot == SLOT_NONE ? NULL : slot_map_held(&inv->posting_slots, slot);
@@ -138,8 +139,8 @@ struct cohort_change cohort_change_of(const struct inventory *inv, const struct 
         .cohort = cohort->slot,
         .birth = (uint32_t)cohort->birth,
         .cluster = cohort->traits.cluster->slot,
-        .less_dollars = (float)-cohort_reclamation_dollars(cohort),
-        .price = cohort->traits.price,
+        .keep_second = (float)rank.second,
+        .keep_first = rank.first,
         .type = type ? type_bit(posting_value(type)) : (uint8_t)TYPE_BIT_ANY,
         .state = cohort->traits.state,
     };
