@@ -118,6 +118,8 @@ static void machine_option(struct oracle_machine *m, const char *word, struct or
         m->drained_for = oracle_stamp_of(&fleet->needs[atoi(v)]);
     else if ((v = after(word, "queued=")))
         queue_action(m, v, fleet);
+    else if ((v = after(word, "cordon=")))
+        m->cordon = atoi(v);
     else if ((v = after(word, "rack="))) {
         PUT(m->labels[0].key, "rack");
         PUT(m->labels[0].value, v);

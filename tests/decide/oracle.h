@@ -64,6 +64,7 @@ struct oracle_machine {
     double price, probability;
     struct oracle_stamp stamp, drained_for;
     uint64_t idle_since_ms;
+    int cordon; /* 1 cordoned, 2 being emptied */
     /* An action that waits or runs: planned on as if it had begun. */
     enum oracle_kind queued;
     struct oracle_stamp queued_stamp; /* what it will stamp, or whom it is drained for */

@@ -57,7 +57,8 @@ struct cohort_cluster {
     uint32_t slot, len;
     struct type_bags configured, configuring;
     struct bag others;                      /* cohorts of the cluster in any other state */
-    uint32_t machines[MACHINE_STATE_COUNT]; /* indexed by planned state */
+    /* Indexed by planned state; MACHINE_UNSPECIFIED: the hidden machines. */
+    uint32_t machines[MACHINE_STATE_COUNT];
     char text[];
 };
 static inline struct str cluster_text(const struct cohort_cluster *c) /* NULL: the empty text */
@@ -189,7 +190,15 @@ struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at 
     double price, probability;
     uint8_t state;         /* enum machine_state */
     uint8_t capacity_type; /* enum capacity_type */
+    uint8_t cordon;        /* enum machine_cordon */
 };
+/* True if the machines take no part in decisions. Their cohort is in no bag that a decision reads. */
+static inline bool traits_hidden(const struct traits *t)
+{
+    if (t->cordon == CORDON_NONE) return false;
+    return t->cordon == CORDON_EMPTY ||
+           (t->state != MACHINE_CONFIGURED && t->state != MACHINE_CONFIGURING);
+}
 /* The cluster that the machines are bound to; NULL: none. */
 static inline struct cohort_cluster *traits_bound(const struct traits *t)
 {

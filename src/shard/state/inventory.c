@@ -480,6 +480,7 @@ enum err inventory_get(const struct inventory *inventory, struct str id, struct 
     if (t->state == MACHINE_CREATING) e.machine.destination = cluster_text(t->cluster);
     e.machine.stamp = stamp_view(t->stamp);
     e.machine.promised = promise_view(t->promise);
+    e.machine.cordon = (enum machine_cordon)t->cordon;
     e.idle_since.ms = row->idle_since_ms;
     e.planned = (enum planned_action)row->planned;
     e.planned_state = (enum machine_state)row_cohort(inventory, row)->traits.state;
