@@ -78,6 +78,7 @@ static enum err parts_open(struct core *core)
     if (!err) err = parking_open(&core->parking);
     if (!err) err = ledger_open(o->seed, &core->ledger);
     if (!err) err = running_open(core);
+    if (!err) err = cordons_init(core, o->cordons, o->cordon_count);
     return err;
 }
 
@@ -114,6 +115,7 @@ void core_close(struct core *core)
     inventory_close(core->inventory);
     views_deinit(&core->views);
     scope_deinit(&core->scope);
+    cordons_deinit(&core->cordons);
     tally_deinit(&core->tally);
     clients_deinit(&core->clients);
     arena_deinit(&core->scratch);

@@ -43,6 +43,7 @@ static void inventory_count_row(struct inventory *inv, const struct machine_row 
 
     inv->counts.machines += one;
     inv->counts.by_state[t->state][t->capacity_type] += one;
+    inv->counts.cordoned[t->cordon] += one;
     if (row->planned) inv->counts.planned += one;
 }
 
