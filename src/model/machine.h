@@ -83,6 +83,7 @@ struct machine {
 /* Return the name, or write "State(12)" or "CapacityType(0)" into `text` for an unknown number. */
 enum { MACHINE_NAME_CAP = 32 };
 const char *machine_state_name(uint32_t state, char text[MACHINE_NAME_CAP]);
+const char *machine_cordon_name(enum machine_cordon cordon); /* "", "cordon", "drain" */
 const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP]);
 
 /* How long a machine is kept Idle before it is deleted. */

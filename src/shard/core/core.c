@@ -79,6 +79,7 @@ static enum err parts_open(struct core *core)
     if (!err) err = ledger_open(o->seed, &core->ledger);
     if (!err) err = running_open(core);
     if (!err) err = cordons_init(core, o->cordons, o->cordon_count);
+    core->options.cordons = NULL; /* were borrowed */
     return err;
 }
 
