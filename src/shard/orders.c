@@ -68,7 +68,7 @@ enum err orders_at_start(const struct shard *shard, struct core_options *options
 
 /* -- the steps -- */
 
-static void order_free(struct order *o)
+static void machine_order_free(struct order *o)
 {
     o->shard->order_runs = false;
     arena_deinit(&o->arena);
@@ -91,7 +91,7 @@ static void order_end(struct order *o, enum err err, const char *why)
                  log_str("key", e->key), log_str("value", e->value), log_str("by", e->by),
                  log_u64("machines", o->machines));
     o->order.done(o->order.context, err, o->machines, str_from(why));
-    order_free(o);
+    machine_order_free(o);
 }
 
 static void apply_run(struct decide_job *job, struct decide_context *context, struct effects *out)
@@ -107,7 +107,7 @@ static void apply_done(struct decide_job *job, enum err err)
 
     if (!err && o->err) o->shard->cordons_owed = true;
     if (o->retried)
-        order_free(o);
+        machine_order_free(o);
     else if (err || o->err)
         order_end(o, err ? err : o->err, "the order is on disk, and is in effect later");
     else
@@ -137,7 +137,7 @@ void orders_owed(struct shard *shard)
     arena_init(&o->arena, SIZE_MAX);
     shard->order_runs = true;
     if (order_apply(o))
-        order_free(o);
+        machine_order_free(o);
     else
         shard->cordons_owed = false; /* set again if the core has no memory */
 }
@@ -201,7 +201,7 @@ enum err shard_order(struct shard *shard, const struct shard_order *order)
     arena_init(&o->arena, SIZE_MAX);
     shard->order_runs = true;
     if (order_copy(o, &order->entry)) {
-        order_free(o);
+        machine_order_free(o);
         return ERR_NOMEM;
     }
     o->job = (struct decide_job){.run = count_run, .done = count_done};
