@@ -19,6 +19,7 @@ static void wrong(const char *format, ...)
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+    assert(!"what was seen is what was expected"); /* what scripts/coord-mutants looks for */
     abort();
 }
 

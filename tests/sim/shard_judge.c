@@ -145,6 +145,7 @@ static bool hold_is_over(const struct shard_story *story, const struct shard_mac
 /* Bought and not yet given to anybody. */
 static bool is_coming(const struct shard_story *story, const struct shard_machine *m)
 {
+    if (m->cordoned) return false; /* and another is bought in its place */
     if (m->state == STATE_IDLE) return !m->tried && !hold_is_over(story, m);
     return m->state == STATE_CREATING;
 }
@@ -310,6 +311,12 @@ void shard_judge_taken(struct shard_story *story, const struct shard_machine *ma
         shard_wrong(story, "%s of %s, when everything was as it should be",
                     shard_verb_names[r->verb], machine->id);
     if (r->verb == VERB_CONFIGURE) judge_configure(story, machine, r);
+    if (machine->cordon_sure && machine->cordon_sure < (uint64_t)r->epoch && !r->stray &&
+        !machine->stray &&
+        ((r->verb == VERB_CREATE && machine->state == STATE_SPECULATIVE) ||
+         (machine->state == STATE_IDLE && r->verb != VERB_DRAIN)))
+        shard_wrong(story, "%s of %s, whose cordon the start %" PRIu64 " has answered",
+                    shard_verb_names[r->verb], machine->id, machine->cordon_sure);
     if (r->stray) return;
     if (r->verb == VERB_CREATE) judge_create(story, machine);
     if (machine->stray) return; /* what another did to it may be a surprise */

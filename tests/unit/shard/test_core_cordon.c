@@ -234,6 +234,7 @@ TEST(rules_for_which_memory_ran_out_are_applied_before_the_next_decision)
         fleet_cycles(&f, 3);
         CHECK_U32("as ordered", fleet_state(&f, "m-000"),
                   err ? MACHINE_CONFIGURED : MACHINE_IDLE);
+        CHECK_U32("and shown", fleet_record(&f, "m-000").cordon, err ? CORDON_NONE : CORDON_KEEP);
         fleet_check(&f);
         fleet_close(&f);
     }
