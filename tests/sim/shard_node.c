@@ -16,6 +16,7 @@
 #include "shard/shard.h"
 #include "shard_story.h"
 
+static_assert((int)ORDER_CORDON == CORDON_KEEP && (int)ORDER_DRAIN == CORDON_EMPTY, "one order");
 enum { MODE = 0644, DIR_MODE = 0755, GETS_MAX = 256, DRAIN_MS = 2000, RETURN_MS = 3000 };
 const char *const shard_addresses[] = {"s0:7780", "s1:7780", NULL};
 
@@ -188,7 +189,7 @@ struct shard_node_order {
     struct shard_story *story;
     struct shard_machine *machine;
     uint64_t epoch;
-    bool cordon;
+    enum machine_cordon cordon;
 };
 
 static void on_order(void *context, enum err err, uint32_t machines, struct str why)
@@ -202,13 +203,15 @@ static void on_order(void *context, enum err err, uint32_t machines, struct str 
     free(o);
 }
 
-void shard_process_order(struct shard_story *story, struct shard_machine *machine, bool cordon)
+void shard_process_order(struct shard_story *story, struct shard_machine *machine,
+                         enum shard_order_kind kind)
 {
+    enum machine_cordon cordon = (enum machine_cordon)kind;
     struct shard_process *p = story->hosts[story->holder].process;
     struct shard_node_order *o = calloc(1, sizeof *o);
     struct shard_order order = {
         .entry = {.value = str_from(machine->id),
-                  .cordon = cordon ? CORDON_KEEP : CORDON_NONE,
+                  .cordon = cordon,
                   .by = STR("sim")},
         .done = on_order,
         .context = o,
@@ -219,6 +222,8 @@ void shard_process_order(struct shard_story *story, struct shard_machine *machin
         *o = (struct shard_node_order){story, machine, p->epoch, cordon};
         machine->cordon_sure = 0;
         if (cordon) machine->cordoned = true;
+        if (cordon == CORDON_EMPTY) machine->emptied = true;
+        if (cordon == CORDON_EMPTY) machine->emptied_ms = shard_now_ms(story);
         if (shard_order(p->shard, &order) == ERR_OK) return;
     }
     free(o);

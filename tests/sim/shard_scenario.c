@@ -176,19 +176,23 @@ static void on_restart(struct sim_event *event)
     sim_event_in(event, prng_between(&story->prng, 1, RESTART_MS_MAX) * NS_PER_MS);
 }
 
-/* An operator of the shard cordons a machine or takes a cordon back. When all is healed, every
+/* An operator of the shard cordons a machine, empties it, or takes that back. When all is healed, every
  * cordon is taken back, so that the judge may expect every Need to be met. */
 static void on_order_due(struct sim_event *event)
 {
     struct shard_story *story = CONTAINER_OF(event, struct shard_story, order);
     struct shard_book *book = &story->book;
     struct shard_machine *m = &book->machines[prng_below(&story->order_prng, book->count)];
+    static const enum shard_order_kind orders[] = {ORDER_UNCORDON, ORDER_CORDON, ORDER_CORDON,
+                                                   ORDER_DRAIN};
     uint64_t most = story->healed ? 500 : ORDER_MS_MAX;
 
     for (uint32_t i = 0; story->healed && i < book->count && !m->cordoned; i++)
         m = &book->machines[i];
     if (!story->healed || m->cordoned)
-        shard_process_order(story, m, !story->healed && prng_below(&story->order_prng, 3) > 0);
+        shard_process_order(
+            story, m,
+            story->healed ? ORDER_UNCORDON : orders[prng_below(&story->order_prng, ARRAY_LEN(orders))]);
     sim_event_in(event, prng_between(&story->order_prng, 1, most) * NS_PER_MS);
 }
 

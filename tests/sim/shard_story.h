@@ -14,6 +14,7 @@
  *   - no more machines are bought than are lacking;
  *   - a machine is drained only if its cluster, heard by this very process, wants fewer, or if
  *     somebody with more priority than the machine's stamp lacks one: protection survives kill -9;
+ *     or if an operator of the shard ordered it;
  *   - a machine whose operator reports its drains is drained by the provider after that report, or
  *     after the grace, unless the session ended since the operator got the reclaim;
  *   - an idle machine is given back only after its hold;
@@ -91,6 +92,8 @@ enum shard_bug {
     SHARD_BUG_COUNT
 };
 
+enum shard_order_kind { ORDER_UNCORDON, ORDER_CORDON, ORDER_DRAIN }; /* as enum machine_cordon */
+
 struct shard_story;
 struct shard_kind {
     uint32_t cpu;
@@ -159,7 +162,9 @@ struct shard_machine {
     uint64_t trouble_ms; /* a call for it went wrong: the shard may take it for useless a while */
     uint64_t lost_ms;    /* it was taken from the cluster below */
     int32_t lost_by;
-    bool cordoned;       /* a cordon may be in effect */
+    bool cordoned;       /* a cordon or drain may be in effect */
+    bool emptied;        /* a drain was ordered, and may go on after it was taken back */
+    uint64_t emptied_ms; /* when it was ordered */
     uint64_t cordon_sure; /* the start that answered it, which took no doubt back since; 0: none */
 };
 struct shard_provider_faults { /* per million; all 0 when healed */
@@ -291,7 +296,8 @@ bool shard_judge_is_over(struct shard_story *story);
 
 /* -- processes -- */
 /* An operator orders this of the active shard; its answer is noted in the machine. */
-void shard_process_order(struct shard_story *story, struct shard_machine *machine, bool cordon);
+void shard_process_order(struct shard_story *story, struct shard_machine *machine,
+                         enum shard_order_kind kind);
 extern const struct sim_process_ops shard_process_ops, shard_provider_ops, shard_operator_ops;
 /* Looks whether packets were lost. */
 void shard_operator_look(struct shard_operator *op);

@@ -120,6 +120,26 @@ TEST(a_machine_that_is_emptied_is_replaced_and_its_operator_goes_first)
     fleet_close(&f);
 }
 
+TEST(a_machine_that_must_be_emptied_is_not_configured_first)
+{
+    struct fleet f;
+
+    open_fleet(&f, NULL);
+    f.latency_ms[EFFECT_ASK_BLOB] = 5000;
+    fleet_add(&f, "m", 2, MACHINE_IDLE, NULL);
+    fleet_list(&f);
+    fleet_demand(&f, "a", 1000, 1);
+    fleet_decide(&f);
+    CHECK_U32("waits for its blob", fleet_state(&f, "m-000"), MACHINE_CONFIGURING);
+    fleet_cordon(&f, empty_m0, 1);
+    fleet_decide(&f);
+    fleet_run(&f, 20 * 1000);
+    CHECK_U64("only the other", f.seen[EFFECT_CONFIGURE], 1);
+    CHECK_U64("nothing to drain", f.seen[EFFECT_DRAIN], 0);
+    empties(&f);
+    fleet_close(&f);
+}
+
 TEST(an_order_that_is_taken_back_before_the_drain_begins_has_no_effect)
 {
     struct core_options options = {.concurrency = 1};
