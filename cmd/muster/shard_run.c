@@ -30,6 +30,7 @@ struct shard_role_state {
     struct role_base role; /* its log adds the shard's id and epoch to every line */
     uint64_t epoch;
     struct domains *domains;
+    struct cordon_file *cordons;
     bool operators_reported;
     struct events *audit;
     struct provider *provider;
@@ -128,6 +129,7 @@ static enum err open_files(void *state, struct note *note)
         epoch_next(s->role.io->fs, dir, entropy_u64(s->role.io->entropy), &s->epoch, note);
 
     if (!err) err = domains_open(s->role.io->fs, dir, &s->domains, note);
+    if (!err) err = cordon_file_open(s->role.io->fs, dir, &s->cordons, note);
     if (!err) err = read_drain_reports(s, note);
     if (!err) err = first_domains(s, note);
     if (err) return err;
@@ -281,6 +283,7 @@ static enum err open_shard(void *state, struct note *note)
         .provider = s->provider,
         .provider_address = conf_text(s->role.conf, "provider-addr"),
         .domains = s->domains,
+        .cordons = s->cordons,
         .blob_bytes_max = (size_t)conf_number(s->role.conf, "blob-budget"),
         .core = core_of(s->role.conf),
         .cycle_ms = conf_number(s->role.conf, "cycle-interval"),
@@ -409,6 +412,7 @@ static void close_shard(void *state)
     shard_close(s->shard);
     events_close(s->audit);
     domains_close(s->domains);
+    cordon_file_close(s->cordons);
     role_close(&s->role);
 }
 

@@ -115,6 +115,8 @@ static const char *machine_change(const Muster__V1__ShardMachineResponse *m,
         return "the shard's kill switch is on: nothing is done until it is off";
     if (shard && shard->dry_run) return "the shard only logs what it would do (dry-run)";
     if (strcmp(m->resting, "doubt") == 0) return "an answer of the provider; is it reachable?";
+    if (m->cordon[0] && (strcmp(m->state, "Speculative") == 0 || strcmp(m->state, "Idle") == 0))
+        return "`musterctl machine uncordon`: then it can be used again";
     if (m->resting[0])
         return "the end of its rest; fix what the error says, then it is tried again by itself";
     if (m->operator_drains)
@@ -147,6 +149,13 @@ void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse
                      "machine serves nobody");
     machine_say_purpose(ctl, m);
     machine_say_runs(ctl, m);
+    if (m->cordon[0])
+        explain_says(ctl, "cordoned",
+                     strcmp(m->cordon, "drain") == 0
+                         ? "an operator of the shard ordered that it is emptied and not used; "
+                           "`musterctl machine cordons` says who"
+                         : "an operator of the shard ordered that it gets no new use; `musterctl "
+                           "machine cordons` says who");
     machine_say_plan(ctl, m);
     machine_say_rest(ctl, m);
     if (m->last_error[0]) explain_says(ctl, "error", "%s", m->last_error);

@@ -13,8 +13,8 @@ enum {
     BUCKETS = PENALTY_BUCKET_COUNT,
     FAULTS = MACHINE_FAULT_PRICE + 1,
     CLUSTERS_SHOWN = 4096,
-    ARRAY_ROWS =
-        3 * KINDS + FAULTS + DRAIN_WAIT_COUNT + BUCKETS + SHORTFALL_AGES + SHORTFALL_CLASSES,
+    ARRAY_ROWS = 3 * KINDS + FAULTS + DRAIN_WAIT_COUNT + BUCKETS + SHORTFALL_AGES +
+                 SHORTFALL_CLASSES + CORDON_COUNT,
 };
 
 struct own_counts {
@@ -161,7 +161,7 @@ static const struct metric_field own_rows[] = {
      GAUGE(own_counts, fenced)},
 };
 
-enum values { BY_KIND, BY_WAIT, BY_FAULT, BY_BUCKET, BY_AGE, BY_CLASS, VALUES_COUNT };
+enum values { BY_KIND, BY_WAIT, BY_FAULT, BY_BUCKET, BY_AGE, BY_CLASS, BY_CORDON, VALUES_COUNT };
 static const struct {
     enum values values;
     struct metric_field row; /* row of the first element */
@@ -193,12 +193,16 @@ static const struct {
     {BY_CLASS,
      {PREFIX "shortfalls_by_priority", "Profiles that lack machines, by priority class.",
       GAUGE(core_counts, shortfalls_by_class[0]), .label = "priority_class"}},
+    {BY_CORDON,
+     {"muster_shard_cordoned_machines",
+      "Machines that an operator of the shard took out of use, by order.",
+      GAUGE(core_counts, inventory.cordoned[0]), .label = "order"}},
 };
 
 static size_t values_of(enum values values, const char *ret_names[BUCKETS])
 {
-    static const uint8_t counts[VALUES_COUNT] = {KINDS,   DRAIN_WAIT_COUNT, FAULTS,
-                                                 BUCKETS, SHORTFALL_AGES,   SHORTFALL_CLASSES};
+    static const uint8_t counts[VALUES_COUNT] = {
+        KINDS, DRAIN_WAIT_COUNT, FAULTS, BUCKETS, SHORTFALL_AGES, SHORTFALL_CLASSES, CORDON_COUNT};
 
     for (uint8_t i = 0; i < counts[values]; i++) switch (values) {
         case BY_KIND: ret_names[i] = audit_kind_name((enum action_kind)i); break;
@@ -207,6 +211,7 @@ static size_t values_of(enum values values, const char *ret_names[BUCKETS])
         case BY_BUCKET: ret_names[i] = penalty_label(i); break;
         case BY_AGE: ret_names[i] = shortfall_age_names[i]; break;
         case BY_CLASS: ret_names[i] = shortfall_class_names[i]; break;
+        case BY_CORDON: ret_names[i] = machine_cordon_name((enum machine_cordon)i); break;
         case VALUES_COUNT: break;
         }
     return counts[values];

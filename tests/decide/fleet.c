@@ -19,6 +19,7 @@ static void wrong(const char *format, ...)
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+    assert(!"what was seen is what was expected"); /* what scripts/coord-mutants looks for */
     abort();
 }
 
@@ -133,6 +134,8 @@ static void machine_option(struct oracle_machine *m, const char *word, struct or
         queue_action(m, v, fleet);
     else if (strcmp(word, "soldout") == 0)
         pool_sold_out(m, fleet);
+    else if ((v = after(word, "cordon=")))
+        m->cordon = atoi(v);
     else if ((v = after(word, "rack="))) {
         PUT(m->labels[0].key, "rack");
         PUT(m->labels[0].value, v);

@@ -914,7 +914,7 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
 
     count = 0;
     for (m = 0; m < w->machine_count; m++)
-        if (w->reclaim[m] == -1) list[count++] = m;
+        if (w->reclaim[m] == -1 && !w->machines[m].cordon) list[count++] = m;
     sort_machines(w, list, count, compare_excess);
     while ((m = next_usable(w, row, list, count)) != SIZE_MAX) {
         use(w, row, m);
@@ -928,7 +928,7 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
     count = 0;
     for (m = 0; m < w->machine_count; m++)
         if (w->machines[m].state == ORACLE_CONFIGURED && w->reclaim[m] == -2 &&
-            victim_priority(w, m) < row->profile.priority)
+            !w->machines[m].cordon && victim_priority(w, m) < row->profile.priority)
             list[count++] = m;
     sort_victims(w, row, list, count);
     while ((m = next_usable(w, row, list, count)) != SIZE_MAX) {
@@ -1208,6 +1208,13 @@ static void explain(const struct work *w, struct oracle_row *row)
         row->reason = "PRIORITY_STARVED";
 }
 
+/* A machine that takes no part counts as one that nobody can use. */
+static void set_aside(struct oracle_machine *m)
+{
+    bool serves = m->state == ORACLE_CONFIGURED || m->state == ORACLE_CONFIGURING;
+    if (m->cordon == 2 || (m->cordon && !serves)) m->state = ORACLE_FAILED;
+}
+
 void oracle_decide(const struct oracle_fleet *fleet, struct oracle_decision *ret_decision)
 {
     struct work w = {.fleet = fleet, .machine_count = fleet->machine_count};
@@ -1223,6 +1230,7 @@ void oracle_decide(const struct oracle_fleet *fleet, struct oracle_decision *ret
         w.machines[m] = fleet->machines[m];
         begin_queued(&w.machines[m]);
         leave_out_if_sold_out(fleet, &w.machines[m]);
+        set_aside(&w.machines[m]);
         w.claimed_by[m] = -1;
     }
     normalise(&w);

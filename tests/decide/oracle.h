@@ -68,6 +68,7 @@ struct oracle_machine {
     uint64_t idle_since_ms;
     enum oracle_occupancy occupancy; /* of a Configured machine */
     uint8_t disruption;              /* penalty bucket of an evictable machine */
+    int cordon;                      /* 1 cordoned, 2 being emptied */
     /* An action that waits or runs: planned on as if it had begun. */
     enum oracle_kind queued;
     struct oracle_stamp queued_stamp; /* what it will stamp, or whom it is drained for */

@@ -178,6 +178,7 @@ static void draw_machine(struct prng *p, const struct oracle_fleet *fleet, size_
     if ((m->state == ORACLE_DRAINING || m->state == ORACLE_IDLE) && often(p, 40))
         m->drained_for = draw_stamp(p, fleet);
     if (often(p, 10)) draw_queued(p, fleet, m);
+    if (often(p, 8)) m->cordon = often(p, 60) ? 1 : 2;
 }
 
 static const char *const odds[] = {"o0", "o1", "o2", "o3", "o4", "o5", "o6", "o7"};

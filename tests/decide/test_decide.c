@@ -96,7 +96,10 @@ static enum oracle_state planned_state(const struct oracle_machine *m)
 {
     static const enum oracle_state states[] = {
         0, ORACLE_CONFIGURING, ORACLE_CREATING, ORACLE_DRAINING, ORACLE_DRAINING, ORACLE_DELETING};
-    return m->queued ? states[m->queued] : m->state;
+    enum oracle_state state = m->queued ? states[m->queued] : m->state;
+    bool serves = state == ORACLE_CONFIGURED || state == ORACLE_CONFIGURING;
+    /* takes no part: nobody can use it */
+    return m->cordon == 2 || (m->cordon && !serves) ? ORACLE_FAILED : state;
 }
 
 static const char *same_key(const struct oracle_profile *profile)

@@ -61,6 +61,7 @@ bool task_machine(struct core *core, struct machine_task *task, struct machine *
 
 bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine)
 {
+    if (cordon_forbids(core, task, machine)) return false;
     if (task->cause != CAUSE_DECIDED || scope_has(core, &machine->attributes)) return true;
     task_end(core, task, OUTCOME_STALE_STATE, STR("its domain is not this shard's any more"));
     return false;
@@ -126,6 +127,7 @@ void action_audit(struct core *core, const struct machine_task *task, enum actio
         [CAUSE_STUCK] = "stuck.again",
         [CAUSE_FAILED] = "failed.release",
         [CAUSE_RESUMED] = "operator.resumed",
+        [CAUSE_MAINTENANCE] = "maintenance",
     };
     struct effect *effect;
     struct str text;

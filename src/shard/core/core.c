@@ -79,6 +79,8 @@ static enum err parts_open(struct core *core)
     if (!err) err = parking_open(&core->parking);
     if (!err) err = ledger_open(o->seed, &core->ledger);
     if (!err) err = running_open(core);
+    if (!err) err = cordons_init(core, o->cordons, o->cordon_count);
+    core->options.cordons = NULL; /* were borrowed */
     return err;
 }
 
@@ -120,6 +122,7 @@ void core_close(struct core *core)
     views_deinit(&core->views);
     availability_deinit(&core->availability);
     scope_deinit(&core->scope);
+    cordons_deinit(&core->cordons);
     tally_deinit(&core->tally);
     clients_deinit(&core->clients);
     arena_deinit(&core->scratch);

@@ -45,6 +45,13 @@
 
 struct core; /* opaque, one owner */
 
+/* Takes machines out of use: the machine with the id `value` if `key` is empty, else all machines
+ * with this label. Instance type and zone are labels, too. */
+struct cordon_rule {
+    struct str key, value;
+    enum machine_cordon cordon;
+};
+
 struct core_options {
     uint32_t machines_max, rows_max; /* 0: INVENTORY_MACHINES_MOST, NEEDS_ROWS_MOST */
     uint32_t clusters_max;           /* clusters with a session or demand; 0: 10,000 */
@@ -78,7 +85,9 @@ struct core_options {
     /* A full List that would remove more than this share of the machines (and at least 10) is held
      * until three Lists in a row agree. 0: 0.1 */
     double removal_fraction;
-    bool attribution; /* enables --phase-attribution-log */
+    bool attribution;                  /* enables --phase-attribution-log */
+    const struct cordon_rule *cordons; /* at the start; copied */
+    size_t cordon_count;
 };
 
 enum err core_open(const struct core_options *options, struct core **ret_core); /* ERR_NOMEM */
@@ -232,6 +241,14 @@ enum err core_scope(struct core *core, bool given, const struct label *domains, 
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,
                       bool *ret_more);
 
+/* -- machines out of use: cordon.c -- */
+/* Replaces all rules; each key and value occurs once. ERR_NOMEM: the old rules stay. */
+enum err core_cordon(struct core *core, const struct cordon_rule *rules, size_t count,
+                     mono_time now, struct effects *out);
+/* Counts the machines that a rule would cover. ERR_NOT_FOUND: none. */
+enum err core_cordon_count(struct core *core, struct str key, struct str value,
+                           uint32_t *ret_machines);
+
 /* -- reading: view.c -- */
 struct need_view {
     const struct need_verdict *row; /* owned by the core until the next cycle */
@@ -294,6 +311,24 @@ struct machine_facts {
 /* ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_machine(struct core *core, struct str id, mono_time now,
                       struct machine_facts *ret_facts);
+/* machine_list.c: calls `each` for every machine that the filter passes, in no order. Ends with the
+ * first error of `each`. ERR_NOMEM. */
+struct machine_filter {
+    enum machine_state state;   /* MACHINE_UNSPECIFIED: any */
+    struct str cluster;         /* bound, or being created for; empty: any */
+    const struct label *labels; /* all must match; type and zone are labels */
+    size_t label_count;
+    bool cordoned; /* only machines with a cordon */
+};
+struct listed_machine {
+    struct machine machine;           /* borrowed until `each` returns */
+    enum machine_state planned_state; /* the real state if nothing is planned */
+    bool pending, rests;
+    uint64_t since_ms; /* how long Idle, or in a transitional state; 0: unknown */
+};
+typedef enum err core_machine_fn(void *context, const struct listed_machine *machine);
+enum err core_machines(struct core *core, const struct machine_filter *filter, mono_time now,
+                       core_machine_fn *each, void *context);
 
 /* Capacity pools that the provider has no stock of. */
 struct sold_out_pool {

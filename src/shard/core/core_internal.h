@@ -9,6 +9,7 @@
  *   decide_cycle.c  decide, limits, queue        queue.c     waiting actions; why none may begin
  *   actions.c       answers to calls             work.c      machines to check again
  *   pools.c, availability.c  pools without stock concurrency.c  calls at once
+ *   cordon.c        machines out of use          machine_list.c  the list for people
  *
  * Every public event begins with core_begin(). The fields scratch, now, wall and out of struct core
  * are valid only until the event ends. */
@@ -49,6 +50,16 @@ struct scope { /* state of scope.c */
     bool incomplete;    /* memory ran out, so ids may be missing in `outside` */
 };
 
+struct cordons { /* state of cordon.c */
+    struct arena arena;
+    const struct cordon_rule *rules; /* sorted by key, then value */
+    const struct str *keys;          /* the distinct keys of `rules`, without the empty one */
+    size_t count, key_count;
+    bool ids;     /* a rule names a machine, or did before the last change */
+    bool empties; /* a rule empties machines */
+    bool owed;    /* memory ran out, so machines may differ from the rules */
+};
+
 /* A copy of the last cycle's results for readers. Verdicts point into the needs table, which keeps
  * its Needs until the next cycle (needs_keep). */
 struct views {
@@ -78,6 +89,7 @@ struct core {
     struct tally tally;
     struct listing listing;
     struct scope scope;
+    struct cordons cordons;
     struct views views;
     bool full_list_wanted;
     bool fenced; /* by core_hold(CORE_FENCED); the kill switch is options.paused */
@@ -190,6 +202,14 @@ void scope_deinit(struct scope *scope);
 bool scope_has(const struct core *core, const struct attributes *attributes);
 /* Call when the attributes of a known machine may have changed. */
 void scope_note(struct core *core, struct str id, bool inside);
+
+/* -- machines out of use: cordon.c -- */
+enum err cordons_init(struct core *core, const struct cordon_rule *rules, size_t count);
+void cordons_deinit(struct cordons *cordons);
+enum machine_cordon cordon_of(const struct core *core, struct str id,
+                              const struct attributes *attributes);
+/* Before the decision: begins drains of machines that must be emptied. */
+void cordons_run(struct core *core);
 
 /* -- parts of the cycle, called by decide_cycle.c in this order -- */
 /* Before the decision: removes free machines outside the shard's domains. */

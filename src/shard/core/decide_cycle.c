@@ -223,6 +223,7 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
         running_start(core);
         return ERR_OK;
     }
+    cordons_run(core);
     err = decide_now(core, &turn);
     if (!err) attribution_note(core, turn.decision);
     if (!err) capacity_note(core, turn.decision);

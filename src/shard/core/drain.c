@@ -153,6 +153,7 @@ void drain_begin(struct core *core, struct machine_task *task)
         return;
     }
     if (!again) {
+        if (cordon_forbids(core, task, &m)) return;
         wait = !task->drained && operator_wait(core, task, &until);
         if (!drain_start(core, task, &m)) return;
     }

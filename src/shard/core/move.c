@@ -65,8 +65,10 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     struct inventory_entry was;
     enum machine_state from;
     bool inside = scope_has(core, &m.attributes); /* first: attributes may be in the old record */
-    enum err err = core_get(core, m.id, &was);
+    enum err err;
 
+    m.cordon = cordon_of(core, m.id, &m.attributes);
+    err = core_get(core, m.id, &was);
     if (err) return err;
     from = was.machine.state;
     err = text_copy(&core->scratch, m.host_ref, &m.host_ref); /* may be in the old record */
@@ -104,6 +106,7 @@ enum err core_admit(struct core *core, const struct machine *machine, struct not
     enum err err = tally_find(&core->tally, &m, &place);
 
     if (err) return err;
+    m.cordon = cordon_of(core, m.id, &m.attributes);
     err = core_send_state(core, m.cluster, &m);
     if (!err) err = running_reserve(core, &m);
     if (!err) err = inventory_insert(core->inventory, &m, core->now, note);

@@ -33,9 +33,10 @@ enum task_step {
 };
 enum task_cause {
     CAUSE_DECIDED,
-    CAUSE_STUCK,   /* the transitional state lasted too long, so the call is repeated */
-    CAUSE_FAILED,  /* the provider reports Failed, so the machine is deleted */
-    CAUSE_RESUMED, /* the operator already drains for an earlier process of this shard */
+    CAUSE_STUCK,       /* the transitional state lasted too long, so the call is repeated */
+    CAUSE_FAILED,      /* the provider reports Failed, so the machine is deleted */
+    CAUSE_RESUMED,     /* the operator already drains for an earlier process of this shard */
+    CAUSE_MAINTENANCE, /* an operator of the shard ordered that the machine is emptied */
 };
 struct machine_task {
     struct machine_work *work; /* exists as long as the task */
@@ -109,6 +110,8 @@ struct effect *task_call(struct core *core, struct machine_task *task, enum task
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine);
 /* If the machine is no longer in the shard's domains, ends the task and returns false. */
 bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine);
+/* cordon.c: if a cordon forbids the task, which has not begun, ends the task and returns true. */
+bool cordon_forbids(struct core *core, struct machine_task *task, const struct machine *machine);
 /* Changes the machine. On failure ends the task and returns false. `asked`: the provider already
  * received a call, so the machine's state is in doubt. */
 bool task_move(struct core *core, struct machine_task *task, const struct machine *to, bool asked);

@@ -170,7 +170,12 @@ static bool configure_ask(struct core *core, struct machine_task *task)
 
 void bootstrap_configure(struct core *core, struct machine_task *task)
 {
-    if (!core_acts(core))
+    struct machine m;
+
+    if (!task_machine(core, task, &m)) return;
+    if (m.cordon == CORDON_EMPTY && task->cause == CAUSE_DECIDED)
+        roll_back(core, task, OUTCOME_STALE_STATE, STR("the machine must be emptied"));
+    else if (!core_acts(core))
         roll_back(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)));
     else if (configure_ask(core, task))
         task_await(core, task, STEP_CONFIGURE, core->options.execute_timeout_ms);

@@ -53,6 +53,7 @@ void tails_add(struct decider *e, const struct want *w, const struct set_memory 
 
     for (uint32_t i = 0; i < e->tails.count; i++) {
         struct supply_source *tail = &e->tails.at[i];
+        if (tail->cohort->traits.cordon) continue;
         if (!set_names_type(memory, e->tails.types[i])) continue;
         /* skip looks that cannot be in the gang's domain */
         if (mark & ~e->inventory->look_briefs[tail->cohort->traits.look->slot].marks) continue;

@@ -88,6 +88,7 @@ static void victims_add(struct decider *e, struct victim_list *list, const struc
     const struct cohort *c = item->cohort;
     const struct supply_source *s;
 
+    if (c->traits.cordon) return; /* no Need could use the machine afterwards */
     if (item->key != SLOT_NONE && key_all(e, item->key)) {
         victim_put_claimed(e, list, c, 0, c->count, e->keys[item->key].steady_row);
         return;

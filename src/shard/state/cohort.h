@@ -60,8 +60,9 @@ struct cohort_cluster {
     struct table_link link;
     uint32_t slot, len;
     struct type_bags configured, configuring;
-    struct bag others;                      /* cohorts of the cluster in any other state */
-    uint32_t machines[MACHINE_STATE_COUNT]; /* indexed by planned state */
+    struct bag others; /* cohorts of the cluster in any other state */
+    /* Indexed by planned state; MACHINE_UNSPECIFIED: the hidden machines. */
+    uint32_t machines[MACHINE_STATE_COUNT];
     char text[];
 };
 static inline struct str cluster_text(const struct cohort_cluster *c) /* NULL: the empty text */
@@ -195,7 +196,15 @@ struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at 
     uint8_t capacity_type; /* enum capacity_type */
     uint8_t occupancy;     /* enum occupancy */
     uint8_t disruption;    /* penalty bucket of an evictable machine */
+    uint8_t cordon;        /* enum machine_cordon */
 };
+/* True if the machines take no part in decisions. Their cohort is in no bag that a decision reads. */
+static inline bool traits_hidden(const struct traits *t)
+{
+    if (t->cordon == CORDON_NONE) return false;
+    return t->cordon == CORDON_EMPTY ||
+           (t->state != MACHINE_CONFIGURED && t->state != MACHINE_CONFIGURING);
+}
 /* The cluster that the machines are bound to; NULL: none. */
 static inline struct cohort_cluster *traits_bound(const struct traits *t)
 {

@@ -43,6 +43,7 @@ static void inventory_count_row(struct inventory *inv, const struct machine_row 
 
     inv->counts.machines += one;
     inv->counts.by_state[t->state][t->capacity_type] += one;
+    inv->counts.cordoned[t->cordon] += one;
     if (row->planned) inv->counts.planned += one;
 }
 
@@ -515,6 +516,7 @@ enum err inventory_get(const struct inventory *inventory, struct str id, struct 
     if (t->state == MACHINE_CREATING) e.machine.destination = cluster_text(t->cluster);
     e.machine.stamp = stamp_view(t->stamp);
     e.machine.promised = promise_view(t->promise);
+    e.machine.cordon = (enum machine_cordon)t->cordon;
     e.idle_since.ms = row->idle_since_ms;
     e.occupancy = (enum occupancy)t->occupancy;
     e.disruption = t->disruption;

@@ -59,6 +59,7 @@ enum err inventory_occupy(struct inventory *inventory, struct str id, enum occup
 struct inventory_counts {
     uint32_t machines, planned; /* planned: machines with a queued action */
     uint32_t by_state[MACHINE_STATE_COUNT][CAPACITY_TYPE_COUNT];
+    uint32_t cordoned[CORDON_COUNT]; /* CORDON_NONE: all others */
 };
 struct inventory_stats {
     uint32_t machines, cohorts, looks, shapes, stamps, keys, clusters, words;

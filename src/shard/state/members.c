@@ -121,6 +121,7 @@ static bool is_creditable(const struct cohort *cohort)
     const struct traits *t = &cohort->traits;
 
     if (cohort->own != SLOT_NONE) return true;
+    if (traits_hidden(t)) return false;
     return t->cluster && (t->state == MACHINE_CONFIGURED || t->state == MACHINE_CONFIGURING);
 }
 
@@ -152,7 +153,9 @@ static void count_changed(struct inventory *inv, const struct cohort *cohort, in
     struct cohort_cluster *bound = traits_bound(&cohort->traits);
     struct key *own = cohort_key(inv, cohort);
 
-    if (bound) bound->machines[cohort->traits.state] += machines;
+    if (bound)
+        bound->machines[traits_hidden(&cohort->traits) ? MACHINE_UNSPECIFIED
+                                                       : cohort->traits.state] += machines;
     if (own) {
         own->version++;
         own->family->version++;

@@ -283,6 +283,17 @@ static void drain_seen(struct fleet *f, const struct effect *e)
         f->early_drains++;
 }
 
+/* A decided action that begins now. */
+static void use_seen(struct fleet *f, const struct effect *e)
+{
+    const struct machine_task *task = task_numbered(f->core, e->action);
+    struct inventory_entry entry;
+
+    if (!task || task->cause != CAUSE_DECIDED || task->since.ms != f->now_ms) return;
+    if (core_get(f->core, e->machine, &entry)) return;
+    if (cordon_of(f->core, e->machine, &entry.machine.attributes)) f->cordoned_uses++;
+}
+
 static void carry_out(struct fleet *f, struct effects *out)
 {
     size_t used = 0;
@@ -299,6 +310,7 @@ static void carry_out(struct fleet *f, struct effects *out)
             used += (size_t)snprintf(f->trace_text + used, sizeof f->trace_text - used, "%s ",
                                      effect_names[e->kind]);
         if (e->kind == EFFECT_DRAIN) drain_seen(f, e);
+        if (e->kind == EFFECT_CREATE || e->kind == EFFECT_ASK_BLOB) use_seen(f, e);
         switch (e->kind) {
         case EFFECT_CREATE:
         case EFFECT_CONFIGURE:
@@ -587,6 +599,17 @@ void fleet_scope(struct fleet *f, const char *type)
     carry_out(f, &out);
 }
 
+void fleet_cordon(struct fleet *f, const struct cordon_rule *rules, size_t count)
+{
+    struct effects out;
+
+    effects_init(&out);
+    f->options.cordons = rules;
+    f->options.cordon_count = count;
+    happened(f, "cordon", core_cordon(f->core, rules, count, fleet_now(f), &out));
+    carry_out(f, &out);
+}
+
 static void rollup(struct fleet *f, const char *cluster, struct profile given, uint32_t units)
 {
     struct need need = {.cluster = str_from(cluster)};
@@ -731,6 +754,7 @@ void fleet_check(struct fleet *f)
     if (!running_check(f->core, &note)) fprintf(stderr, "%s\n", note.text);
     CHECK("running actions", running_check(f->core, &note));
     CHECK_U64("one mutation per machine", f->abuses, 0);
+    CHECK_U64("no cordoned machine is taken", f->cordoned_uses, 0);
     CHECK_U64("no drain before its time", f->early_drains, 0);
     CHECK_U64("no call overtakes another", f->overtakes, 0);
 }

@@ -102,10 +102,11 @@ struct fleet {
     struct fleet_link links[FLEET_LINKS];
     uint64_t
         overtakes; /* mutations of a machine while another of an earlier time is still applied */
-    uint64_t early_drains; /* calls before the operator had drained and the grace had ended */
-    uint64_t digest;       /* of all effects in their order: kind, machine, cluster, action */
-    bool soon;             /* EFFECT_CYCLE_SOON was seen */
-    const char *trace;     /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
+    uint64_t cordoned_uses; /* a cordoned machine was taken */
+    uint64_t early_drains;  /* calls before the operator had drained and the grace had ended */
+    uint64_t digest;        /* of all effects in their order: kind, machine, cluster, action */
+    bool soon;              /* EFFECT_CYCLE_SOON was seen */
+    const char *trace;      /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
     char trace_text[4096];
 };
 
@@ -116,6 +117,8 @@ void fleet_close(struct fleet *f);
 void fleet_restart(struct fleet *f);
 /* The domain of instance types that are ours; NULL: all. */
 void fleet_scope(struct fleet *f, const char *type);
+/* Takes machines out of use, also after a restart. `rules` are borrowed. */
+void fleet_cordon(struct fleet *f, const struct cordon_rule *rules, size_t count);
 /* Adds machines prefix-000 and on, 4 cpu each, on demand; `cluster` for those that are bound. */
 void fleet_add(struct fleet *f, const char *prefix, size_t count, enum machine_state state,
                const char *cluster);
