@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random writes, watches, blocked streams, compactions and restores against a plain list of all
- * changes: every watch is reported exactly what the list says, in order, each revision in one response
- * (U01-U06, U08, U09, U13), a progress response never overtakes an event (U11), nobody is cancelled
- * but by a compaction that passed it (U03), created answers keep the order of requests (U07). */
+ * changes. Every watch receives exactly the changes of the list, in order, each revision in one
+ * response (U01-U06, U08, U09, U13). A progress response never overtakes an event (U11). Only a
+ * compaction past a watch cancels it (U03). Created answers keep the order of requests (U07). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 #include "wire/message.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
-/* -- requests as a client makes them -- */
+/* -- requests of clients -- */
 
 struct feed_create {
     struct key_range range; /* `from` is not empty */
@@ -80,30 +80,30 @@ struct made {
     bool put, had;
     uint32_t key, value, prev_value;
 };
-struct watching { /* a watch as its client knows it */
+struct watching { /* the client's view of a watch */
     bool used, created, over, fragment, prev_kv, no_put, no_delete, was_blocked;
     bool amid; /* the last response was a fragment */
     int64_t id;
-    uint64_t start; /* the first revision it is reported */
+    uint64_t start; /* the first revision of which the watch gets events */
     uint64_t asked_start;
     char from[8], end[8];
-    size_t at, last_index; /* in the list: the next that may be reported */
+    size_t at, last_index; /* index in the list: the next change to receive */
 };
 struct client {
     struct feed_stream stream;
     bool open, door_closed;
-    struct watching *asked[ASKED]; /* whose created answers are to come, in order; NULL: refused */
+    struct watching
+        *asked[ASKED]; /* watches whose created answers are pending, in order; NULL: refused */
     bool asked_cancel[ASKED];
     int64_t asked_id[ASKED];
     size_t asked_first, asked_count;
-    uint64_t progress_asked, progress_told;
+    uint64_t progress_asked, progress_received;
 };
 static struct {
     struct prng p;
     struct sim *sim;
     struct io *io;
-    struct store_machine *machine,
-        *twin; /* the twin is looked at by nobody, and is ahead at times */
+    struct store_machine *machine, *twin; /* nobody watches the twin, which is sometimes ahead */
     struct state_machine ops, twin_ops;
     bool lags; /* the machine is not reported */
     bool doors_slam;
@@ -129,7 +129,7 @@ static void key_name(uint32_t key, char name[8])
     (void)snprintf(name, 8, "%c%u", (char)('a' + key / 8), (unsigned)(key % 8));
 }
 
-/* -- what the list says -- */
+/* -- expected events, from the list -- */
 
 static bool in_range(const struct watching *l, uint32_t key)
 {
@@ -153,8 +153,8 @@ static size_t next_match(const struct watching *l, size_t at)
     return at;
 }
 
-/* Nothing at or below the revision is left to be reported. */
-static bool told_up_to(const struct watching *l, uint64_t revision)
+/* The watch has received everything up to the revision. */
+static bool received_up_to(const struct watching *l, uint64_t revision)
 {
     size_t next = next_match(l, l->at);
 
@@ -243,7 +243,7 @@ static void on_progress(struct client *c, struct watching *one, uint64_t revisio
         const struct watching *l = &w.lookers[i];
         if (!l->used || l->over || l->last_index != (size_t)(c - w.clients)) continue;
         if (one && l != one) continue;
-        CHECK("U11 progress does not overtake an event", told_up_to(l, revision));
+        CHECK("U11 progress does not overtake an event", received_up_to(l, revision));
         CHECK("U04 no progress before a start to come", l->asked_start <= revision);
         CHECK("not amid fragments", !l->amid);
     }
@@ -272,15 +272,15 @@ static enum err on_send(struct feed_stream *stream, struct str bytes, bool must)
         CHECK_I64("up to what is compacted", m->compact_revision, (int64_t)w.compacted);
         CHECK("without a reason", !m->cancel_reason[0]);
         CHECK("U03 compaction passed it",
-              !told_up_to(l, w.compacted - 1) || l->start < w.compacted || l->was_blocked);
+              !received_up_to(l, w.compacted - 1) || l->start < w.compacted || l->was_blocked);
         l->over = true;
         w.cancels++;
     } else if (m->n_events) {
         CHECK("events of a watch that is there", l != NULL);
         on_events(l, m);
     } else if (m->watch_id == -1) {
-        CHECK("it was asked for", c->progress_told < c->progress_asked);
-        c->progress_told = c->progress_asked;
+        CHECK("it was asked for", c->progress_received < c->progress_asked);
+        c->progress_received = c->progress_asked;
         on_progress(c, NULL, (uint64_t)m->header->revision);
     } else {
         CHECK("of a watch", l != NULL);
@@ -336,7 +336,7 @@ static void note_change(uint32_t key, bool put, uint32_t value, uint64_t revisio
     w.keys[key].mod = revision;
 }
 
-/* The first part of it, of one that has several. */
+/* Applies the first part of a command that has several parts. */
 static void apply_begin(const struct store_command *command)
 {
     buf_clear(&w.command);
@@ -399,7 +399,7 @@ static void do_compact(void)
     apply(&(struct store_command){.kind = STORE_COMPACT, .expected = w.compacted});
 }
 
-/* A snapshot of another replica, which may be ahead of this one. */
+/* Restores a snapshot of another replica, which may be ahead of this one. */
 static void do_restore(void)
 {
     struct state_machine from = w.twin ? w.twin_ops : w.ops;
@@ -478,7 +478,7 @@ static void do_watch(void)
     } else if (die < 65) { /* everything from there on */
         l->end[1] = 'x';
         create.range = (struct key_range){str_from(l->from), str_of("", 1)};
-    } else { /* any two ends, also the wrong way round */
+    } else { /* any two ends, sometimes in reverse order */
         key_name((uint32_t)prng_below(&w.p, KEY_NAMES), l->end);
         refused = strcmp(l->from, l->end) >= 0;
         create.range = (struct key_range){str_from(l->from), str_from(l->end)};
@@ -523,7 +523,7 @@ static void do_cancel(void)
         return;
     }
     ask(c, NULL, true, l->id);
-    /* A created answer that still waits is given all the same, before this one. */
+    /* A pending created answer is sent before the answer to this cancel. */
     l->over = true;
     feed_cancel(&c->stream, l->id);
 }
@@ -560,17 +560,17 @@ static void note_blocked(void)
         if (w.clients[w.lookers[i].last_index].door_closed) w.lookers[i].was_blocked = true;
 }
 
-static bool all_told(void)
+static bool all_received(void)
 {
     for (size_t i = 0; i < STREAMS; i++)
         if (w.clients[i].open && (w.clients[i].door_closed || w.clients[i].asked_count))
             return false;
     for (size_t i = 0; i < w.looker_count; i++)
-        if (!w.lookers[i].over && !told_up_to(&w.lookers[i], w.revision)) return false;
+        if (!w.lookers[i].over && !received_up_to(&w.lookers[i], w.revision)) return false;
     return true;
 }
 
-/* Every door is opened until nobody waits for anything. */
+/* Unblocks every stream until nothing is pending. */
 static void drain(void)
 {
     for (int i = 0; i < 10000; i++) {
@@ -580,9 +580,9 @@ static void drain(void)
             else
                 w.clients[k].door_closed = false;
         (void)sim_run_for(w.sim, 1);
-        if (all_told()) break;
+        if (all_received()) break;
     }
-    CHECK("everything is reported in the end", all_told());
+    CHECK("everything is reported in the end", all_received());
     for (size_t i = 0; i < w.looker_count; i++) w.lookers[i].was_blocked = false;
 }
 
@@ -664,7 +664,7 @@ static void run(uint64_t seed)
     close_world();
 }
 
-TEST(watches_are_told_what_a_list_of_all_changes_says)
+TEST(watches_report_what_a_list_of_all_changes_says)
 {
     uint64_t events = 0, cancels = 0, progresses = 0;
     struct prng worlds;
@@ -681,7 +681,7 @@ TEST(watches_are_told_what_a_list_of_all_changes_says)
     CHECK("progress was notified", progresses > 10);
 }
 
-/* -- one watch on everything that the list has -- */
+/* -- one watch on all keys of the list -- */
 static struct client *watch_all(uint64_t start)
 {
     struct client *c = any_client();
@@ -700,7 +700,7 @@ static struct client *watch_all(uint64_t start)
     return c;
 }
 
-TEST(u02_u11_a_long_history_is_told_in_portions_and_progress_waits_for_its_end)
+TEST(u02_u11_a_long_history_is_sent_in_portions_and_progress_waits_for_its_end)
 {
     struct client *c;
 
@@ -709,17 +709,17 @@ TEST(u02_u11_a_long_history_is_told_in_portions_and_progress_waits_for_its_end)
     c = watch_all(1);
     c->progress_asked++;
     watch_stream_ask(&c->stream.base);
-    for (int i = 0; i < 1000 && c->progress_told == 0; i++) {
+    for (int i = 0; i < 1000 && c->progress_received == 0; i++) {
         (void)sim_step(w.sim);
         if (i % 3 == 0) do_put(); /* and it goes on meanwhile */
     }
     (void)sim_run_for(w.sim, 10);
-    CHECK("in the end it is reported", c->progress_told == 1);
-    CHECK("after everything", told_up_to(&w.lookers[0], w.revision));
+    CHECK("in the end it is reported", c->progress_received == 1);
+    CHECK("after everything", received_up_to(&w.lookers[0], w.revision));
     close_world();
 }
 
-TEST(u04_u10_a_start_to_come_hears_nothing_before_it_and_quiet_is_told_after)
+TEST(u04_u10_a_future_start_gets_nothing_before_it_and_progress_after)
 {
     struct client *c;
 
@@ -736,16 +736,16 @@ TEST(u04_u10_a_start_to_come_hears_nothing_before_it_and_quiet_is_told_after)
     do_put();
     (void)sim_run_for(w.sim, 1);
     CHECK_U64("the first event", w.events, 1);
-    CHECK_U64("what was asked is answered now", c->progress_told, 1);
+    CHECK_U64("what was asked is answered now", c->progress_received, 1);
     CHECK_U64("and once", w.progresses, 1);
     (void)sim_run_for(w.sim, 100);
     CHECK("quiet is reported", w.progresses > 2);
     close_world();
 }
 
-/* A lease ends, then the command of the same entry takes its turns. In between come one who catches
- * up, one who begins now, and who asks for progress. */
-TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_amid)
+/* A lease ends, then the command of the same entry is applied in parts. Between the parts, one
+ * watch catches up, one watch begins, and one client asks for progress. */
+TEST(a_lease_that_ended_before_a_step_in_parts_is_reported_once_to_new_watches)
 {
     enum { WIDE = 3 * STORE_SWEEP_KEYS };
     struct client *c;
@@ -774,7 +774,7 @@ TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_ami
     watch_stream_ask(&c->stream.base);
     (void)sim_run_for(w.sim, 1);
     CHECK_U64("who was there, and who catches up", w.events, 1 + 2);
-    CHECK_U64("progress is of now", c->progress_told, 1);
+    CHECK_U64("progress is of now", c->progress_received, 1);
     CHECK("it was amid", w.ops.ops->apply_more(w.ops.state, &w.reply));
     (void)sim_run_for(w.sim, 1);
     while (w.ops.ops->apply_more(w.ops.state, &w.reply)) {}
@@ -784,14 +784,14 @@ TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_ami
     close_world();
 }
 
-/* -- a revision that is larger than a turn -- */
+/* -- a revision that takes more than one turn to send -- */
 enum { MANY = 10000, MANY_VALUE = 600 };
 
 struct taker {
     struct feed_stream stream;
     bool door_closed, whole, amid;
     size_t events, responses, largest;
-    uint64_t ended; /* revisions that were reported to their end */
+    uint64_t ended; /* revisions that were received completely */
 };
 static struct taker takers[4];
 
@@ -867,14 +867,15 @@ TEST(u12_a_revision_of_10000_keys_is_one_response_or_fragments_that_join_to_it)
         apply(&(struct store_command){
             .kind = STORE_DELETE_RANGE, .key = STR("many/"), .range_end = STR("many0")});
         for (uint64_t i = 0; i < round; i++) (void)sim_step(w.sim);
-        feed_stream_deinit(&leaver.stream); /* goes while its response is gathered */
+        feed_stream_deinit(&leaver.stream); /* closed while its response is being built */
         for (int i = 0; i < 20000 && !all_took(round); i++) {
             for (size_t k = 0; k < ARRAY_LEN(takers); k++)
                 if (takers[k].door_closed) {
                     takers[k].door_closed = false;
                     watch_stream_writable(&takers[k].stream.base);
                 }
-            /* Numbers of changes are others after it; who is amid goes on by its place. */
+            /* A restore renumbers the changes; a watch in the middle of a revision continues by its
+             * position. */
             if (round == 2 && (takers[0].amid || takers[2].amid) && prng_chance(&w.p, 500000))
                 do_restore();
             (void)sim_run_for(w.sim, 1);
@@ -927,7 +928,7 @@ TEST(the_watches_of_a_stream_that_ends_are_freed_in_slices)
         feed_create(&crowd.stream, &(struct feed_create){.range = {STR("a"), STR("z")}});
     CHECK_U64("each is answered", crowd.responses, CROWD);
     do_put();
-    (void)sim_step(w.sim); /* some are sent, and others wait to be */
+    (void)sim_step(w.sim); /* some events are sent, others are queued */
     crowd.closed = true;
     feed_stream_close(&crowd.stream, on_crowd_freed);
     CHECK_SIZE("not at once", feed_count(w.feed), CROWD);
@@ -963,8 +964,9 @@ TEST(a_feed_that_closes_frees_the_watches_of_streams_that_were_ending)
     close_world();
 }
 
-/* Cancelling must not walk over the other watches of the stream: its cost is that of progress. */
-TEST(progress_is_told_when_the_watch_that_was_to_start_last_is_cancelled)
+/* Cancelling one watch must not visit the stream's other watches; it costs as much as a progress
+ * response. */
+TEST(progress_is_sent_when_the_watch_with_the_last_start_is_cancelled)
 {
     struct client *c;
 
@@ -974,11 +976,11 @@ TEST(progress_is_told_when_the_watch_that_was_to_start_last_is_cancelled)
     watch_stream_ask(&c->stream.base);
     do_put();
     (void)sim_run_for(w.sim, 100);
-    CHECK_U64("it waits for a start that is to come", c->progress_told, 0);
+    CHECK_U64("it waits for a start that is to come", c->progress_received, 0);
     w.lookers[w.looker_count - 1].over = true;
     ask(c, NULL, true, w.lookers[w.looker_count - 1].id);
     feed_cancel(&c->stream, w.lookers[w.looker_count - 1].id);
     (void)sim_run_for(w.sim, 100);
-    CHECK_U64("then it is reported", c->progress_told, 1);
+    CHECK_U64("then it is reported", c->progress_received, 1);
     close_world();
 }

@@ -81,7 +81,7 @@ static void big_text(const struct big *b, char text[DIGITS + 1])
     text[len] = '\0';
 }
 
-/* What was drawn, and with it what must come out. */
+/* A drawn quantity and its expected value. */
 struct drawn {
     char text[QUANTITY_TEXT_MAX + 1];
     struct big nano;

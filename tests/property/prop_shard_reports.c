@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reports of shards against a plain table that does everything the slow way. */
+/* Reports of shards against a plain table that recomputes everything. */
 #include <stdio.h>
 
 #include "base/prng.h"

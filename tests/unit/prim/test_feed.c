@@ -171,21 +171,21 @@ static void overflow(struct prim_feed *feed)
 TEST(a_reader_that_lags_gets_resync_and_then_a_snapshot)
 {
     struct prim_feed *feed = test_feed();
-    int rooms = 0;
-    prim_feed_on_room(feed, count_room, &rooms);
+    int room_calls = 0;
+    prim_feed_on_room(feed, count_room, &room_calls);
     snapshot(feed, "a", 5, 0);
     (void)all_of(feed);
     overflow(feed);
     CHECK("refused until a snapshot comes", !put(feed, COORD_PUT, "b", 1));
     CHECK("which nobody needs before the reader is there", !prim_feed_wants_snapshot(feed));
-    CHECK_I64("nor is it asked for", rooms, 0);
+    CHECK_I64("nor is it asked for", room_calls, 0);
     CHECK_TEXT("what waited is dropped", all_of(feed), "RESYNC");
-    CHECK_I64("asked for once", rooms, 1);
+    CHECK_I64("asked for once", room_calls, 1);
     CHECK("and wanted", prim_feed_wants_snapshot(feed));
     snapshot(feed, "a", 1001, 0);
     CHECK("what was dropped was never seen: it may come", put(feed, COORD_PUT, "a", 1002));
     CHECK_TEXT("goes on", all_of(feed), "BEGIN ENTRY a=1001 END PUT a=1002");
-    CHECK_I64("asked for once", rooms, 1);
+    CHECK_I64("asked for once", room_calls, 1);
     prim_feed_close(feed);
 }
 
@@ -242,8 +242,8 @@ TEST(an_overflow_within_a_snapshot_lets_it_end)
 TEST(a_broken_stream_says_so)
 {
     struct prim_feed *feed = test_feed();
-    int rooms = 0;
-    prim_feed_on_room(feed, count_room, &rooms);
+    int room_calls = 0;
+    prim_feed_on_room(feed, count_room, &room_calls);
     prim_feed_resync(feed);
     CHECK_TEXT("before the first event there is nothing to say", all_of(feed), "");
     snapshot(feed, "a", 5, 0);
@@ -254,7 +254,7 @@ TEST(a_broken_stream_says_so)
     CHECK("no event before it", !put(feed, COORD_PUT, "a", 6));
     snapshot(feed, "a", 5, 0);
     CHECK_TEXT("once, and all of it again", all_of(feed), "RESYNC BEGIN ENTRY a=5 END");
-    CHECK_I64("so it is not asked", rooms, 0);
+    CHECK_I64("so it is not asked", room_calls, 0);
     snapshot(feed, NULL, 0, 0);
     CHECK_TEXT("a snapshot out of turn is announced", all_of(feed), "RESYNC BEGIN END");
     CHECK("a key it lacked is gone, its revisions are not", put(feed, COORD_PUT, "a", 5));
