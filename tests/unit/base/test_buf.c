@@ -94,7 +94,7 @@ TEST(a_refused_format_leaves_the_content)
     buf_deinit(&b);
 }
 
-/* A wide character the C locale cannot print: the only way formatting itself fails. */
+/* The C locale cannot print a wide character: the only way in which formatting itself fails. */
 TEST(what_cannot_be_formatted_is_refused)
 {
     struct buf b;

@@ -185,7 +185,7 @@ TEST(keys_that_come_and_go_do_not_make_it_grow)
     map_deinit(&m);
 }
 
-/* Two keys with one hash cannot be found by trying, so every slot is made to say "look here". */
+/* No two keys with one hash can be found by search, so the test marks every slot as a match. */
 TEST(an_equal_hash_is_not_an_equal_key)
 {
     int value;
@@ -200,7 +200,7 @@ TEST(an_equal_hash_is_not_an_equal_key)
     map_deinit(&m);
 }
 
-/* The key usually lives in the value's struct, and that is freed after the removal. */
+/* The key is usually a member of the value's struct, which is freed after the removal. */
 TEST(a_removed_key_is_not_looked_at_again)
 {
     struct item gone = {"key"}, other = {"other"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small authority: made once, found again, never overwritten; leaves kept, renewed, judged by
- * the openssl command as a foreign reader. */
+/* The built-in certificate authority: created once, found again, never overwritten. Leaves are kept
+ * and renewed; the openssl command checks them. */
 #include "cert/cert.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #define DAY_MS    (86400ull * 1000)
 #define ULID_TEXT "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
-/* Every test has a place of its own. */
+/* Every test has its own directory. */
 struct place {
     char dir[512], ca[600], key[600], leaf[600], leaf_key[600];
     struct cert_ca_options ca_options;
@@ -261,7 +261,7 @@ TEST(an_empty_or_odd_file_is_called_so)
     CHECK_HAS("said", note.text, "ca.pem is empty");
 }
 
-TEST(a_key_that_others_may_read_is_told_or_refused)
+TEST(a_key_that_others_may_read_is_reported_or_refused)
 {
     struct place p;
     struct cert_report report;
@@ -434,7 +434,7 @@ TEST(each_kind_carries_its_identity_and_openssl_agrees)
     CHECK_SIZE("every kind is in the table", ARRAY_LEN(kinds), CERT_KIND_COUNT);
     place_init(&p);
     make_ca(&p);
-    at = now(); /* no certificate begins before its authority */
+    at = now(); /* no certificate starts before its authority */
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         struct cert_request request = {.kind = kinds[i].kind, .id = kinds[i].id};
         struct cert_description *list;
@@ -705,10 +705,12 @@ TEST(a_leaf_can_live_in_memory_only)
     buf_deinit(&none);
 }
 
-/* -- the authority is no leaf ------------------------------------------------------------------ */
+/* -- an authority's files are never overwritten by a leaf -----------------------------------------
+ * */
 
 /* Both ways of asking for a leaf are refused, and neither file changes. */
-static void authority_stands(struct place *p, const char *cert, const char *key, const char *says)
+static void check_authority_kept(struct place *p, const char *cert, const char *key,
+                                 const char *says)
 {
     struct cert_report report;
     struct note note = {0};
@@ -748,19 +750,19 @@ TEST(the_authority_is_never_taken_for_a_leaf)
     make_ca(&p);
     snprintf(other, sizeof other, "%s/other.pem", p.dir);
     snprintf(link_name, sizeof link_name, "%s/link.pem", p.dir);
-    authority_stands(&p, p.ca, p.key, "belongs to an authority");
-    authority_stands(&p, p.ca, p.leaf_key, "belongs to an authority");
-    authority_stands(&p, p.leaf, p.key, "belongs to an authority");
+    check_authority_kept(&p, p.ca, p.key, "belongs to an authority");
+    check_authority_kept(&p, p.ca, p.leaf_key, "belongs to an authority");
+    check_authority_kept(&p, p.leaf, p.key, "belongs to an authority");
     CHECK("nothing was made", access(p.leaf, F_OK) != 0 && access(p.leaf_key, F_OK) != 0);
     CHECK("by another name", symlink(p.ca, link_name) == 0);
-    authority_stands(&p, link_name, p.leaf_key, "holds the certificate of an authority");
+    check_authority_kept(&p, link_name, p.leaf_key, "holds the certificate of an authority");
     copy_file(p.ca, p.leaf, 0644);
-    authority_stands(&p, p.leaf, p.leaf_key, "holds the certificate of an authority");
+    check_authority_kept(&p, p.leaf, p.leaf_key, "holds the certificate of an authority");
     CHECK("the copy remains too", access(p.leaf_key, F_OK) != 0);
     copy_file(p.key, p.leaf_key, 0600);
-    authority_stands(&p, other, p.leaf_key, "holds the key of an authority");
+    check_authority_kept(&p, other, p.leaf_key, "holds the key of an authority");
     CHECK_OK("rotated", cert_ca_rotate(fs_real(), &p.ca_options, now(), &report, &note));
-    authority_stands(&p, other, p.leaf_key, "holds the key of an authority");
+    check_authority_kept(&p, other, p.leaf_key, "holds the key of an authority");
     CHECK("nothing was made", access(other, F_OK) != 0);
     CHECK_OK("a copy of an old root needs no renewing",
              cert_ca_retire(fs_real(), &p.ca_options, false, now(), &report, &note));
@@ -776,7 +778,7 @@ TEST(what_cannot_sign_is_no_authority)
     place_init(&p);
     make_ca(&p);
     make_leaf(&p, &shard, now());
-    copy_file(p.leaf, p.ca, 0644); /* a pair that matches, and signs nothing anybody accepts */
+    copy_file(p.leaf, p.ca, 0644); /* a matching pair that is no authority */
     copy_file(p.leaf_key, p.key, 0600);
     CHECK_ERR("found", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);

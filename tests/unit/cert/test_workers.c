@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cert/workers.h: what workers.md 24.13 says, by its numbers. What a certificate holds is looked at
+/* cert/workers.h: the cases of workers.md 24.13, by number. The content of certificates is tested
  * in tests/unit/cert/test_cert.c. */
 #include "cert/workers.h"
 
@@ -55,7 +55,7 @@ static char *content(const char *dir, const char *name)
     return text;
 }
 
-/* What became of a worker that dials; `who`: is it this one by its certificate? */
+/* The outcome of a worker's connection; `who`: does the certificate name this worker? */
 struct meeting {
     bool both_open, is_who;
 };
@@ -197,7 +197,7 @@ TEST(case_193_half_a_ca_is_refused_by_the_name_of_what_is_missing)
     }
 }
 
-TEST(case_194_a_key_that_others_may_read_is_told_or_refused)
+TEST(case_194_a_key_that_others_may_read_is_reported_or_refused)
 {
     const char *dir = new_dir();
     struct cert_workers_options strict = {.tls_dir = dir, .strict_permissions = true};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd/muster/dev_chaos.h: one misfortune at a time, and none before the last victim was heard of
- * again. The processes are rows of a table here. */
+/* cmd/muster/dev_chaos.h: one fault at a time, and the next only after the last victim has
+ * recovered. The processes are rows of a table. */
 #include <stdio.h>
 #include <string.h>
 
@@ -90,7 +90,7 @@ static void begin(struct dev_chaos *chaos, uint64_t seed)
     for (size_t i = 0; i < REPLICAS; i++) add(DEV_COORDINATOR, "node", i);
     for (size_t i = 0; i < WORKERS; i++) add(DEV_WORKER, "worker", i);
     for (size_t i = 0; i < SHARDS; i++) add(DEV_SHARD, "shard", i);
-    add(DEV_PROVIDER, "provider", 0); /* and no operator: its turns are left out */
+    add(DEV_PROVIDER, "provider", 0); /* no operator: its turns are skipped */
     dev_chaos_init(chaos, &options, now);
 }
 
@@ -111,7 +111,7 @@ static size_t in_trouble(size_t from, size_t to)
     return number;
 }
 
-/* Until something is done; an ended process is started again. */
+/* Runs until `wanted` faults were injected; a process that ended is restarted. */
 static void run_until(struct dev_chaos *chaos, size_t wanted)
 {
     for (int turns = 0; turns < 1000 && deeds < wanted; turns++) {
@@ -205,7 +205,7 @@ TEST(one_at_a_time_for_as_long_as_it_runs_and_everybody_has_their_turn)
     }
 }
 
-TEST(who_stands_still_goes_on_also_while_nothing_is_whole)
+TEST(a_paused_process_continues_even_while_another_is_down)
 {
     struct dev_chaos chaos;
     struct dev_sight sight;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd/muster/dev_notes.h: lines are added, and a file that begins anew says that others were there. */
+/* cmd/muster/dev_notes.h: lines are appended, and a truncated file says that older lines were
+ * removed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ TEST(a_file_that_begins_anew_says_so)
     snprintf(dir, sizeof dir, "%s", test_dir());
     snprintf(path, sizeof path, "%s/%s", dir, DEV_NOTES_FILE);
     buf_init(&text, LONG_ENOUGH * 2 + 1);
-    for (;; lines++) { /* until it is shorter than it was */
+    for (;; lines++) { /* until the file is truncated */
         CHECK("it is bounded", lines < LINES_MAX);
         dev_notes_add(&notes, "chaos", "killed one");
         read_notes(path, &text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd/common/instruments.h: a process that has only begun to open its parts never says that it is ready. The health is a
- * double that looks at the order of things. */
+/* cmd/common/instruments.h: a process that is still opening its parts never reports ready. The
+ * health module is a double that records the order of calls. */
 #include "common/instruments.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct health {
 static struct health health;
 static bool said_ready;
 
-/* Somebody asks at once, whenever there is a page to ask. */
+/* A client asks as soon as there is a page. */
 static void ask(void)
 {
     said_ready = said_ready || (health.server && (health.count == 0 || health.checks[0].ready));

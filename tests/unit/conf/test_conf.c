@@ -16,7 +16,7 @@ static const char *problems(const struct conf *conf)
     return text;
 }
 
-/* Loads with flags and environment, each a list that ends with NULL. */
+/* Loads with flags and environment variables, each a list that ends with NULL. */
 static enum err load(const char *const *flags, const char *const *environment, const char *file,
                      struct conf **ret_conf)
 {
@@ -29,7 +29,7 @@ static enum err load(const char *const *flags, const char *const *environment, c
     return conf_finish(*ret_conf);
 }
 
-/* Every subset of the three sources, and in both orders of the calls. */
+/* Every subset of the three sources, in both orders of the calls. */
 TEST(a_flag_beats_the_environment_beats_the_file_beats_the_default)
 {
     static const char *const flags[] = {"--http-listen", "flag:1"};
@@ -99,7 +99,7 @@ TEST(every_kind_can_be_read)
     conf_close(conf);
 }
 
-TEST(one_more_spelling_stands_for_its_option)
+TEST(an_alias_sets_its_option)
 {
     static const char *const apart[] = {"-l", "warn", NULL}, *const joined[] = {"-l=error", NULL};
     struct conf *conf;

@@ -112,7 +112,7 @@ static const struct option kinds[] = {
     [OPTION_ENUM] = {.name = "e", .kind = OPTION_ENUM, .choices = test_levels},
     [OPTION_LIST] = {.name = "l", .kind = OPTION_LIST},
 };
-/* want: the TOML it is printed as, or a part of the note. */
+/* want: the printed TOML, or a part of the note */
 static const struct {
     const char *why;
     enum option_kind kind;

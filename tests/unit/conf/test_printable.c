@@ -43,7 +43,7 @@ TEST(what_would_steer_a_terminal_is_shown_instead)
     }
 }
 
-/* Each source with something hostile in each place it can have it: the answer is one line each. */
+/* Hostile bytes in each place of each source: every message is one line. */
 TEST(no_source_can_forge_a_line_or_reach_the_terminal)
 {
     static const char hostile[] = "x\n\033[2J\xc2\x9b"

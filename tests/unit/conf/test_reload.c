@@ -69,14 +69,14 @@ TEST(what_can_change_does_and_the_rest_waits)
     check_text(current, next, &changes.each[2],
                "peers: [\"x:1\"] stays in force; [\"x:1\", \"y:1\"] needs a restart");
     check_text(current, next, &changes.each[3], "log.level: \"info\" -> \"debug\"");
-    conf_close(current); /* next must not lean on it */
+    conf_close(current); /* next must not refer to it */
     CHECK_TEXT("the old name is in force", conf_text(next, "name"), "a");
     CHECK_STR("the old list too", conf_list(next, "peers").items[0], STR("x:1"));
     CHECK_TEXT("the new level is", conf_text(next, "log.level"), "debug");
     conf_close(next);
 }
 
-TEST(a_change_that_waits_is_told_at_every_reload_until_it_is_taken_back)
+TEST(a_pending_change_is_reported_at_every_reload_until_it_is_reverted)
 {
     struct conf *first = load("name = 'a'\n"), *second = load("name = 'b'\n"),
                 *third = load("name = 'b'\n");

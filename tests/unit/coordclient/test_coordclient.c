@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client against whole coordinators in a virtual world: reports, instructions, leaders that
- * change, and a shard that is asked for nothing but its view. */
+/* The client against whole coordinators in a virtual world: reports, instructions, changes of the
+ * leader, and a shard that only serves its view. */
 #include "coordclient/coordclient.h"
 
 #include <stdio.h>

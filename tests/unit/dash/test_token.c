@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dash/token.h: which files are taken, what is made where there is none, and what is said. */
+/* dash/token.h: accepted files, the file that is created when there is none, and the messages. */
 #include "dash/token.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube/kube.h, one call at a time, before a server that answers oddly. */
+/* kube/kube.h, one call at a time, against a server with unusual answers. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,7 +233,7 @@ TEST(an_answer_without_end_meets_its_bound)
     CHECK_ERR("too large", kube_get(kube, &lease, LONG_MS, &answer, &note), ERR_TOO_LARGE);
     CHECK_HAS("says so", note.text, "16 MiB");
     kube_answer_deinit(&answer);
-    /* The connection with the rest of it is not used again. */
+    /* The connection with unread bytes is not used again. */
     server_answer_json(server, "200 OK", "", "{}");
     CHECK_OK("the next call is served", kube_get(kube, &lease, LONG_MS, &answer, NULL));
     kube_answer_deinit(&answer);
@@ -331,7 +331,7 @@ static void write_token(const char *path, const char *token)
     char other[600];
     FILE *file;
 
-    /* As the kubelet does: a new file takes the old one's place. */
+    /* Replaces the file by a new one, like the kubelet. */
     snprintf(other, sizeof other, "%s.new", path);
     file = fopen(other, "w");
     CHECK("opens", file != NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube/config.h and kube/yaml_json.h: what a kubeconfig says, and what is refused. */
+/* kube/config.h and kube/yaml_json.h: valid and refused kubeconfig files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

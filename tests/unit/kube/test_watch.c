@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube/kube.h: watches that go on where they were, and those that cannot. */
+/* kube/kube.h: watches that continue at their last revision, and watches that cannot. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,7 +178,7 @@ TEST(a_line_without_end_meets_its_bound)
     end(&s);
 }
 
-/* More than the buffer holds back, in lines of all sizes: nothing is lost, nothing twice. */
+/* More than the buffer holds, in lines of all sizes: nothing is lost or repeated. */
 TEST(a_flood_is_held_back_and_read_whole)
 {
     enum { EVENTS = 600, PAD = 20000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A service of one method over a replica and calls that do what the test says. */
+/* A service of one method over scripted replica calls. */
 #include "leader/leader.h"
 
 #include <stdio.h>
