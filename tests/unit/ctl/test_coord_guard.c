@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/coord_guard.h: what the second process does to a command, by the signal that ended it. */
+/* ctl/coord_guard.h: the guard process ends a command; the signal shows how. */
 #include "ctl/coord_guard.h"
 
 #include <signal.h>
@@ -13,7 +13,7 @@
 static const int64_t hour_ns = (int64_t)3600 * 1000 * (int64_t)NS_PER_MS;
 static struct coord_guard guard;
 
-/* A process group of its own that does nothing until a signal ends it. */
+/* Starts a process group that sleeps until a signal ends it. */
 static pid_t start_command(void)
 {
     pid_t command = fork();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/store_side.h: import and export between two key spaces in memory, with which this file
- * replaces store_side.c: what is written, what is left alone, and when the two sides are called the
- * same. */
+/* ctl/store_side.h: import and export between two key spaces in memory, which replace store_side.c.
+ * Tests which keys are written, which are left alone, and when both sides are equal. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -17,7 +16,7 @@ struct store_side {
     struct row rows[ROWS_MAX]; /* in key order */
     size_t count;
     int64_t revision;
-    int changes, meddles; /* somebody else writes before so many of our changes */
+    int changes, meddles; /* another client writes before each of the first `meddles` changes */
 };
 static struct store_side sides[2];
 static struct store_side *const etcd = &sides[0], *const ours = &sides[1];
@@ -46,7 +45,7 @@ static void side_put(struct store_side *side, struct str key, struct str value, 
     snprintf(row->value, sizeof row->value, "%.*s", STR_ARG(value));
 }
 
-/* -- in place of ctl/store_side.c -- */
+/* -- replaces ctl/store_side.c -- */
 
 enum err store_side_open_url(struct ctl *ctl, const char *option, struct store_side **ret_side)
 {
@@ -76,7 +75,7 @@ const char *store_side_name(const struct store_side *side)
 enum err store_prefix_end(struct ctl *ctl, struct str prefix, ProtobufCBinaryData *ret_end)
 {
     (void)ctl, (void)prefix;
-    *ret_end = ctl_bytes("~"); /* behind every key of these tests */
+    *ret_end = ctl_bytes("~"); /* after every key of these tests */
     return ERR_OK;
 }
 
@@ -182,7 +181,7 @@ TEST(an_export_goes_the_other_way_and_may_remove)
     canned_close(&canned);
 }
 
-TEST(keys_that_hang_on_a_lease_are_left_out_unless_told_otherwise)
+TEST(keys_with_a_lease_are_left_out_by_default)
 {
     empty_sides(CANNED_WORDS(NULL));
     side_put(etcd, STR("a"), STR("1"), 7);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/explain.h: what is said of a Need, a machine and a worker, from canned answers. */
+/* ctl/explain.h: the explanation of a Need, a machine and a worker, from canned answers. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -9,7 +9,7 @@
 
 static struct canned canned;
 
-/* Lines are broken to fit a terminal; the rules are about words. */
+/* The output as one line, because the tests compare words and not line breaks. */
 static const char *said(void)
 {
     static char text[8192];
@@ -456,7 +456,7 @@ TEST(what_holds_a_shard_holds_its_needs)
     check_need("  waits      for operators: they drain 2 machines of this shard");
 }
 
-/* The whole command: one shard that answers, one that does not. */
+/* The whole command: one shard answers, one does not. */
 static enum err explain_c(const char *argument)
 {
     static Bigfleet__V1alpha1__ShardRegistryEntry entry[2], *entries[] = {&entry[0], &entry[1]};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/inspect.h: a stream of Needs as a table and as one document. */
+/* ctl/inspect.h: a stream of Needs as a table and as one JSON document. */
 #include "canned.h"
 #include "ctl/inspect.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/ctl.h: a command that is a call, from its options to what is printed. */
+/* ctl/ctl.h: a command that is one call, from its options to its output. */
 #include <inttypes.h>
 
 #include "canned.h"
@@ -68,7 +68,7 @@ TEST(an_error_is_the_commands_with_its_note_and_nothing_is_printed)
     canned_close(&canned);
 }
 
-/* -- fields by their types -- */
+/* -- fields by type -- */
 
 static void silent_cell(struct text_table *table, const ProtobufCMessage *row)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/inspect.h: what is compared, and when it is not. */
+/* ctl/inspect.h: which state hashes are compared, and which are not comparable. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -12,7 +12,7 @@ static Muster__V1__StateHashResponse said[8];
 static Muster__V1__MachineHash hashes[8];
 static Muster__V1__MachineHash *lists[8][1];
 
-/* Answer number `at`: what a replica says, at which index. */
+/* Answer number `at`: a replica with this hash at this index. */
 static void answers(size_t at, uint64_t applied, uint64_t hash)
 {
     static char names[8][8];
@@ -100,7 +100,7 @@ TEST(who_does_not_answer_leaves_it_open)
     canned_close(&canned);
 }
 
-TEST(one_address_stands_for_its_cluster)
+TEST(one_address_is_enough_for_its_cluster)
 {
     Muster__V1__Replica rows[2], *list[] = {&rows[0], &rows[1]};
     Muster__V1__ListReplicasResponse replicas = MUSTER__V1__LIST_REPLICAS_RESPONSE__INIT;

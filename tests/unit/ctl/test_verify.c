@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/inspect.h: a provider that keeps the contract passes, and each fact fails for one that
- * breaks it in one place. The provider is a model behind the calls of ctl/provider_probe.h, for
- * which this file replaces. */
+/* ctl/inspect.h: a provider that keeps the contract passes, and each fact fails for a provider that
+ * breaks it in one place. The provider is a model that replaces the calls of ctl/provider_probe.h.
+ * */
 #include <stdio.h>
 
 #include "canned.h"
@@ -10,7 +10,7 @@
 enum { MACHINES = 3, POLLS_ON_THE_WAY = 2 };
 static const char *const ids[MACHINES] = {"m-0", "m-1", "m-2"};
 
-static enum fact flaw; /* what it does wrong; FACT_COUNT: nothing */
+static enum fact flaw; /* the fact that the model breaks; FACT_COUNT: none */
 static bool flawed(enum fact which)
 {
     return flaw == which;
@@ -189,7 +189,7 @@ static size_t model_find(struct str id)
     return MACHINES;
 }
 
-/* -- in place of ctl/provider_probe.c -- */
+/* -- replaces ctl/provider_probe.c -- */
 
 enum err probe_open(const struct probe_options *options, struct probe **ret_probe,
                     struct note *note)
@@ -325,7 +325,7 @@ void probe_list(struct probe *probe, const struct provider_fetch_request *reques
 static struct canned canned;
 static struct provider_facts facts;
 
-/* `words`: of the command. The facts as if they came from the options. */
+/* `words`: of the command. Runs all facts, as if the options named them. */
 static enum err verify(const char *const *words, bool dry_run)
 {
     canned_open(&canned, words);
@@ -370,7 +370,7 @@ TEST(a_provider_that_keeps_the_contract_passes)
     end();
 }
 
-/* One place that is wrong makes its fact fail, and that is the command's end. */
+/* One flaw makes its fact fail, and the command stops there. */
 TEST(each_fact_fails_for_a_provider_that_breaks_it)
 {
     for (enum fact fact = 0; fact < FACT_COUNT; fact++) {
@@ -391,7 +391,7 @@ TEST(each_fact_fails_for_a_provider_that_breaks_it)
 TEST(whatever_is_wrong_the_machines_are_put_back)
 {
     for (enum fact fact = 0; fact < FACT_COUNT; fact++) {
-        /* These cannot be: the provider says Failed, or takes no call any more. */
+        /* After these failures the provider reports Failed or takes no more calls. */
         if (fact == FACT_CREATE || fact == FACT_CONFIGURE || fact == FACT_DRAIN ||
             fact == FACT_NEW_EPOCH)
             continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a leader does for a replica that asks for its place: each rule as a row, then whole stories
- * in which every step is carried out. */
+/* The leader's answer to a replica that asks to join: each rule as a row, then sequences in which
+ * every step is applied. */
 #include "fleet/admit.h"
 
 #include <stdio.h>
@@ -350,7 +350,7 @@ static void carry_out(struct stage *s, const struct admit_request *request,
     CHECK("somebody votes", voters > 0);
 }
 
-/* One asks after the other, again and again, as replicas do. */
+/* Replicas ask one after the other, repeatedly. */
 TEST(however_the_members_changed_places_each_ends_in_its_own)
 {
     struct prng prng;
@@ -395,8 +395,8 @@ TEST(however_the_members_changed_places_each_ends_in_its_own)
     }
 }
 
-/* Random clusters and wishes: a dozen steps lead to an end, the end is what was asked for, and no
- * step on the way breaks a rule. */
+/* Random clusters and requests: at most a dozen steps lead to the requested end, and no step breaks
+ * a rule. */
 TEST(whatever_the_cluster_looks_like_the_steps_end)
 {
     struct prng prng;

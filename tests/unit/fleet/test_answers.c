@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers by request id: in themselves, and in the machine, where a repeat changes nothing,
- * wherever it is applied. */
+/* Answers by request id: alone, and in the machine, where a repeat changes nothing on any replica.
+ * */
 #include "fleet/answers.h"
 
 #include <stdio.h>
@@ -96,7 +96,7 @@ TEST(bytes_that_are_no_answers_are_refused)
     }
 }
 
-/* Random puts, and views in between that must show their own moment. */
+/* Random puts; views in between must show the state of their own moment. */
 TEST(a_view_is_of_its_moment)
 {
     enum { IDS = 200, MAX = 50, STEPS = 5000 };
@@ -239,7 +239,7 @@ TEST(a_snapshot_carries_the_answers)
         CHECK_U64("without answers", apply(&first, "", ADD), FLEET_DONE);
         copy(&first, &second, pieces[i]);
         CHECK_U64("added there", apply(&second, "", ADD), FLEET_SHARD_EXISTS);
-        for (int n = 0; n < 2000; n++) { /* more than is looked at in one go */
+        for (int n = 0; n < 2000; n++) { /* more than one pass removes */
             char id[65];
 
             snprintf(id, sizeof id, "%064d", n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of the tables, row by row: coordinator.md section 5, the facts S1 to S10 of section 20,
- * and the limits that are ours. */
+/* The rules of the tables, row by row: coordinator.md section 5, facts S1 to S10 of section 20, and
+ * muster's own limits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "fleet/core/fleet.h"
 #include "lib/test.h"
 
-/* -- commands in a word -- */
+/* -- short forms of commands -- */
 static struct str s(const char *text)
 {
     return str_from(text);
@@ -69,7 +69,7 @@ static enum fleet_status run(struct fleet *fleet, struct fleet_command command)
     return fleet_apply(fleet, &command).status;
 }
 
-/* -- section 5 and S1 to S6, in one script: each line runs on what the lines above left -- */
+/* -- section 5 and S1 to S6 as one script: each line runs on the result of the lines above -- */
 TEST(every_command_answers_as_the_specification_says)
 {
     static const struct fleet_slice slices[] = {{{"nobody", 6}, -5}};
@@ -344,7 +344,7 @@ TEST(assignments_are_listed_by_shard_then_key_then_value)
     fleet_close(fleet);
 }
 
-TEST(unassign_tells_whose_it_was)
+TEST(unassign_returns_the_former_owner)
 {
     struct fleet_command command = unassign("rack", "r");
     struct fleet *fleet = open_fleet();
@@ -527,7 +527,7 @@ TEST(memory_is_counted_and_given_back)
 }
 
 /* -- views -- */
-/* One line per row, for comparing. */
+/* Writes each row as one line. */
 static void view_lines(struct fleet_view *view, struct buf *lines, size_t rows_max)
 {
     struct fleet_row row;
@@ -570,8 +570,8 @@ TEST(a_view_is_of_its_moment_whatever_happens_meanwhile)
         CHECK_U32("counts", fleet_view_counts(view).of[FLEET_DOMAINS], 3);
         view_lines(view, &lines, at);
         run(fleet, unassign("rack", "2"));
-        run(fleet, assign("rack", "2", "c")); /* another row of the same key */
-        run(fleet, assign("rack", "0", "c")); /* before the walk, or behind it */
+        run(fleet, assign("rack", "2", "c")); /* another row with the same key */
+        run(fleet, assign("rack", "0", "c")); /* before or after the position of the walk */
         run(fleet, assign("rack", "4", "c"));
         run(fleet, removal("b"));
         run(fleet, removal("a"));
@@ -649,7 +649,7 @@ TEST(views_are_counted_and_fail_when_the_tables_are_cleared)
     fleet_close(fleet);
 }
 
-/* -- the sorted sets: they fill and empty in any direction -- */
+/* -- the sorted sets fill and empty in any order -- */
 enum { MANY = 3000 };
 
 static unsigned in_order(unsigned way, unsigned i)
@@ -704,8 +704,8 @@ TEST(rows_may_come_and_go_in_any_order)
     }
 }
 
-/* A node that is the only one under its parent, beside a neighbour that is full: rows in order open
- * the third level with such a parent, a few more in the middle fill its neighbour. */
+/* A node that is its parent's only child, beside a full neighbour. Rows in order create such a
+ * parent on the third level; a few more rows in the middle fill the neighbour. */
 TEST(the_last_row_of_a_lone_node_may_go)
 {
     char value[16];
@@ -727,7 +727,7 @@ TEST(the_last_row_of_a_lone_node_may_go)
             snprintf(value, sizeof value, "%04u", i);
             run(fleet, unassign("k", value));
         }
-        run(fleet, assign("k", "zz", "a")); /* behind all: looks at what the way there says */
+        run(fleet, assign("k", "zz", "a")); /* after all rows: this search reads the inner nodes */
         check_sorted(fleet, count - 40 + way % 4 + 1);
         fleet_close(fleet);
     }

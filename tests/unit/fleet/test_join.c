@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replica's ordinal, and when it asks for its place: tables, then random lives. */
+/* A replica's ordinal and its requests to join: tables, then random sequences. */
 #include "fleet/join.h"
 
 #include <stdio.h>
@@ -129,8 +129,9 @@ TEST(one_that_was_removed_stays_out_and_one_that_was_moved_does_not)
     CHECK("until somebody makes it a member", join_step(&join, JOIN_LOOK, &moved, now).ask);
 }
 
-/* Random lives: never two requests at once, never sooner than the wait, never while settled, never
- * after a removal, and a replica that is not in its place asks again within 15 s of quiet. */
+/* Random sequences. A replica never has two requests at once, never asks before the wait is over,
+ * while settled, or after a removal. A replica outside its place asks again within 15 s of silence.
+ * */
 TEST(random_lives_keep_the_rules)
 {
     struct prng prng;

@@ -33,7 +33,7 @@ static void on_restored(void *owner)
     ((struct seen *)owner)->restored++;
 }
 
-static uint32_t level = 1; /* of the cluster, at what is applied */
+static uint32_t level = 1; /* the cluster's level at the applied entry */
 
 static struct fleet_machine *open_machine(struct seen *seen)
 {
@@ -257,7 +257,7 @@ TEST(the_level_of_the_entry_decides_whether_a_domain_stays_leaving)
     level = 4;
     apply(&m, 6, UNASSIGN("1"), &reply);
     CHECK_U64("not given up", apply(&m, 7, ASSIGN("1", "a"), &reply).status, FLEET_DOMAIN_LEAVING);
-    /* A restart and a snapshot do not forget it. */
+    /* A snapshot and a restart keep it. */
     snapshot(&m, 7, &bytes);
     CHECK_OK(note.text, restore(&o, 7, buf_peek(&bytes), &note));
     CHECK_U64("hash", o.ops->hash(o.state), m.ops->hash(m.state));

@@ -87,7 +87,7 @@ static enum err restore(struct roster *roster, struct str bytes, size_t cut, str
     return err ? err : end;
 }
 
-TEST(entries_are_put_replaced_and_forgotten_and_stand_by_identity)
+TEST(entries_are_added_replaced_and_removed_in_order_of_identity)
 {
     const struct roster_entry *entries;
     struct roster *roster;
@@ -178,7 +178,7 @@ TEST(what_cannot_be_written_is_refused)
     buf_deinit(&bytes);
 }
 
-/* Bytes of the log and of snapshots are a format: a change of these is a new version. */
+/* Bytes of the log and of snapshots are a format: a change of these bytes needs a new version. */
 TEST(commands_and_snapshots_have_these_bytes)
 {
     static const char put_bytes[] = "\x01"
@@ -223,7 +223,7 @@ static struct roster_entry with_etcd(struct roster_entry made, const char *etcd)
     return made;
 }
 
-/* The same for what a cluster writes from level 3 on, and never before. */
+/* The same for the format that a cluster writes from level 3 on, and never before. */
 TEST(an_address_for_etcds_clients_is_a_tail_of_version_3)
 {
     static const char put_bytes[] = "\x03\x02\0\0\0\0\0\0\0\x01\x03\0na:1\x03"

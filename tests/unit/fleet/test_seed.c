@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --bootstrap-state: what a seed may say, and what is said of one that is wrong. */
+/* --bootstrap-state: valid seeds, and the errors for wrong ones. */
 #include "fleet/seed.h"
 #include "lib/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One coordinator: the test facts of coordinator.md 20.2 and 20.3 and every row of wire.md 4.2 that
- * is the service's, over virtual I/O with a real log. */
+/* One coordinator over virtual I/O with a real log: the facts of coordinator.md 20.2 and 20.3 and
+ * the service's rows of wire.md 4.2. */
 #include "service_rig.h"
 
 #include <stdio.h>
@@ -259,7 +259,7 @@ TEST(r12_two_shards_register_at_once)
     struct rig_answer answers[4];
 
     rig_open((struct rig_options){0});
-    for (size_t i = 0; i < 4; i++) { /* each twice: who comes second finds it registered */
+    for (size_t i = 0; i < 4; i++) { /* each twice: the second call finds the shard registered */
         m.shard_id = (char *)(uintptr_t)(i % 2 ? "shard-b" : "shard-a");
         m.shard_address = (char *)(uintptr_t)(i % 2 ? "b:7780" : "a:7780");
         rig_start(&answers[i], (struct rig_call){.client = i}, "ReportShard", &m.base);
@@ -302,7 +302,7 @@ TEST(assignments_are_listed_by_shard_then_key_then_value)
     rig_close();
 }
 
-/* What is answered over several turns is what is answered in one. */
+/* An answer over several turns equals an answer in one turn. */
 TEST(long_lists_are_made_over_many_turns_and_of_one_moment)
 {
     Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
@@ -364,7 +364,8 @@ TEST(long_lists_are_made_over_many_turns_and_of_one_moment)
     rig_close();
 }
 
-/* A list of so many rows that a write fits in between; who asks after the write sees it. */
+/* A list so long that a write fits in between; a caller that asks after the write sees the write.
+ * */
 TEST(who_share_a_list_are_answered_one_a_turn)
 {
     enum { CALLERS = 8, ROWS = 20000 };
@@ -402,8 +403,8 @@ TEST(who_share_a_list_are_answered_one_a_turn)
     rig_close();
 }
 
-/* Copied in one go, a million rows kept the leader from its heartbeats. And who goes away in the
- * middle of its answer leaves the others theirs. */
+/* A copy of a million rows in one turn kept the leader from its heartbeats. A caller that leaves in
+ * the middle of its answer does not affect the others. */
 TEST(a_long_answer_is_given_some_bytes_a_turn)
 {
     enum { CALLERS = 3, ROWS = 20000, SLICE = 512 << 10 };
@@ -418,7 +419,7 @@ TEST(a_long_answer_is_given_some_bytes_a_turn)
 
     rig_open((struct rig_options){0});
     CHECK_U64("shard", rig_add("s", ""), GRPC_OK);
-    CHECK_U64("another", rig_add("t", ""), GRPC_OK); /* which has no part in it */
+    CHECK_U64("another", rig_add("t", ""), GRPC_OK); /* owns no row of the list */
     fleet = fleet_machine_fleet(fleet_service_machine(rig.nodes[0].service));
     memset(value, 'x', sizeof value - 1);
     value[sizeof value - 1] = '\0';
@@ -444,7 +445,7 @@ TEST(a_long_answer_is_given_some_bytes_a_turn)
         rig_answer_deinit(&answers[i]);
     }
     turns = loop_stats(rig.nodes[0].io->loop).timers_fired - turns;
-    made = 2 * (ROWS / 1024 + 1); /* at most two lists for the three */
+    made = 2 * (ROWS / 1024 + 1); /* the three callers need at most two lists */
     CHECK("no more than a slice a turn", turns >= made + bytes / SLICE);
     for (uint64_t patience = 1; patience <= 128; patience *= 2) { /* ended somewhere on the way */
         rig_start(&answers[0], (struct rig_call){.client = 3, .timeout_ms = patience},
@@ -477,7 +478,7 @@ TEST(a_list_under_way_is_not_for_who_asks_later)
     rig_open((struct rig_options){0});
     fleet = fleet_machine_fleet(fleet_service_machine(rig.nodes[0].service));
     CHECK_U64("shard", rig_add("s", ""), GRPC_OK);
-    for (int i = 0; i < ROWS; i++) { /* past the log, which would take an hour of this test */
+    for (int i = 0; i < ROWS; i++) { /* without the log, which would take this test an hour */
         struct fleet_command command = {.kind = FLEET_ASSIGN_DOMAIN,
                                         .assign_domain = {STR("k"), str_from(value), STR("s")}};
 
@@ -704,7 +705,7 @@ TEST(quotas_and_providers_are_written_and_listed_in_order)
 
 /* -- instructions -- */
 
-TEST(owners_are_told_of_their_domains)
+TEST(owners_are_sent_their_domains)
 {
     const Muster__V1__ListInstructionsResponse *list;
 
@@ -736,7 +737,7 @@ TEST(owners_are_told_of_their_domains)
     rig_close();
 }
 
-TEST(an_assignment_that_stands_is_told_again)
+TEST(a_current_assignment_is_sent_again)
 {
     rig_open((struct rig_options){0});
     CHECK_U64("a", rig_add("shard-a", ""), GRPC_OK);
@@ -752,7 +753,7 @@ TEST(an_assignment_that_stands_is_told_again)
     rig_close();
 }
 
-TEST(a_shard_that_begins_anew_is_told_its_domains_again)
+TEST(a_restarted_shard_is_sent_its_domains_again)
 {
     rig_open((struct rig_options){0});
     CHECK_U64("a", rig_add("shard-a", ""), GRPC_OK);
@@ -884,7 +885,7 @@ TEST(queueing_by_hand_is_checked)
     rig_close();
 }
 
-/* Half of it queued and the whole refused would be read as "nothing was done". */
+/* A client would read a refusal as "nothing was done", although half of it was queued. */
 TEST(what_has_no_room_for_all_is_queued_for_none)
 {
     Muster__V1__QueueInstructionRequest m = MUSTER__V1__QUEUE_INSTRUCTION_REQUEST__INIT;
@@ -1063,8 +1064,8 @@ static uint64_t size_of_tables(void)
     return fleet.ops->size(fleet.state);
 }
 
-/* With the defaults: looked at every 30 s, 1,024 entries at least, and as many bytes of log as the
- * last snapshot has. */
+/* With the defaults: a check every 30 s; a snapshot needs 1,024 entries and as many bytes of log as
+ * the last snapshot has. */
 TEST(large_tables_are_not_written_again_for_a_few_entries)
 {
     enum { LOOK_MS = 30000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may ask what under TLS: wire.md 9.5 as far as it is the coordinator's, and the whole of its
- * methods against every kind of certificate. */
+/* Access under TLS: the coordinator's part of wire.md 9.5, and all its methods against every kind
+ * of certificate. */
 #include "service_rig.h"
 
 enum { SHARD_A, ADMIN, READONLY, CLUSTER, NOBODY, TWO };
@@ -41,8 +41,9 @@ TEST(t9_a_shard_reports_for_itself_alone)
     CHECK_HAS("and what is needed", answer->text, "bigfleet://shard/shard-b");
     CHECK_U64("an administrator", report(ADMIN, "shard-a"), GRPC_PERMISSION_DENIED);
     CHECK_U64("empty comes before identity", report(SHARD_A, ""), GRPC_INVALID_ARGUMENT);
-    CHECK("the refusal is logged", buf_append_byte(&rig.nodes[0].log, '\0') == ERR_OK &&
-                                       strstr(rig.nodes[0].log.data, "certificate identity rejected"));
+    CHECK("the refusal is logged",
+          buf_append_byte(&rig.nodes[0].log, '\0') == ERR_OK &&
+              strstr(rig.nodes[0].log.data, "certificate identity rejected"));
     CHECK_SIZE("and left no trace",
                rig_lines(&rig.nodes[0], (const char *const[]){"shard-b", NULL}), 0);
     rig_close();
@@ -59,7 +60,7 @@ TEST(a_registration_is_audited_under_the_shards_name)
     rig_close();
 }
 
-/* T10, T11, T12 and more: empty requests, so that who is allowed hears of the arguments, or OK. */
+/* T10, T11, T12 and more. Requests are empty, so an allowed caller gets an argument error or OK. */
 enum access { SHARDS_ONLY, WRITES, READS };
 static const struct {
     const char *method;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's soft state: which report is newer, what goes out in which order, who is silent. */
+/* The leader's soft state: the order of reports, the queue of instructions, and silent shards. */
 #include <stdio.h>
 
 #include "fleet/shard_reports.h"
@@ -104,7 +104,8 @@ static const char *queue_of(const char *shard)
     return text;
 }
 
-/* Each row: what is kept is (1, 10, "old", shortfalls "xy"); then comes this; then this is kept. */
+/* Each row: the kept report is (1, 10, "old", shortfalls "xy"); this report arrives; this one is
+ * kept afterwards. */
 static const struct {
     const char *why;
     int64_t epoch, cycle;
@@ -157,7 +158,8 @@ TEST(a_report_without_data_still_makes_older_ones_late)
     close_reports();
 }
 
-/* Its epoch is back at 1, its cycle too; it would be late for as long as it had run before. */
+/* Its epoch and cycle are back at 1, so its reports would count as late for as long as it had run
+ * before. */
 TEST(a_shard_that_lost_its_disk_is_late_only_until_nobody_is_ahead)
 {
     open_reports((struct reports_options){.silent_after_ms = 100});
@@ -201,7 +203,7 @@ TEST(a_hundred_shortfalls_are_kept)
     close_reports();
 }
 
-TEST(the_first_report_of_a_term_is_told_apart)
+TEST(the_first_report_of_a_term_is_marked)
 {
     open_reports((struct reports_options){0});
     add("shard-a", 0);
@@ -353,7 +355,7 @@ TEST(a_removed_shard_takes_its_queue_along)
     close_reports();
 }
 
-TEST(silence_is_told_once_longest_first)
+TEST(silence_is_reported_once_longest_first)
 {
     const struct reported_shard *got;
 
@@ -361,7 +363,7 @@ TEST(silence_is_told_once_longest_first)
     add("shard-a", 0);
     add("shard-b", 10);
     add("shard-c", 20);
-    add("shard-c", 45); /* known: counts from when it was added */
+    add("shard-c", 45); /* known: silence counts from the time it was added */
     take("shard-a", 1, 1, "s", "", 50);
     CHECK("not yet", !(got = reports_silent(reports, at(109))));
     CHECK("now", (got = reports_silent(reports, at(120))));
@@ -381,7 +383,7 @@ TEST(silence_is_told_once_longest_first)
     close_reports();
 }
 
-/* -- processes under one id -- */
+/* -- several processes with one id -- */
 static struct report_taken hear(uint64_t process, const char *address, int64_t epoch, int64_t cycle,
                                 uint64_t ms)
 {
@@ -407,7 +409,7 @@ static size_t processes_of(const char *shard,
     return count;
 }
 
-/* What distinguishes two processes: the first report of a conflict is the fifth. */
+/* Differences between two processes: the first report of a conflict is the fifth. */
 TEST(two_processes_that_take_turns_are_a_conflict)
 {
     static const struct {
@@ -460,7 +462,7 @@ TEST(restarts_repeats_and_one_late_report_are_no_conflict)
     close_reports();
 }
 
-/* Two processes, one of which was restarted: the list names two, not three. */
+/* Two processes, one of which restarted: the list names two, not three. */
 TEST(a_restart_replaces_the_process_of_its_address)
 {
     struct shard_process processes[REPORTS_PROCESSES_MAX];

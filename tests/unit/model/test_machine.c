@@ -163,7 +163,7 @@ TEST(what_each_state_demands)
               MACHINE_SOUND);
 }
 
-TEST(the_first_violation_is_told)
+TEST(the_first_violation_is_reported)
 {
     static const double nan = (double)NAN, infinite = (double)INFINITY;
     static const struct {

@@ -187,7 +187,7 @@ TEST(one_that_dies_comes_back_and_one_that_is_halted_does_not)
     tear_down();
 }
 
-TEST(one_that_cannot_be_is_told_once) /* 207 */
+TEST(a_sidecar_that_cannot_run_is_reported_once) /* 207 */
 {
     static const char *const nobody[] = {"/nowhere/plugin", NULL};
     static const char *const quits[] = {"sh", "-c", "exit 3", NULL};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people keep of a fleet, read back and restored: exports, backups, archives of the
- * original. */
+/* Files of a fleet, read back and restored: exports, backups, archives of the original. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +25,7 @@ static void bed_open(struct bed *bed)
     sample_entropy_init(&bed->entropy, 3);
 }
 
-/* A tar of the original's two entries, by hand. */
+/* Builds a tar of the original's two entries. */
 static void put_tar(struct bed *bed, const char *path, struct str meta, struct str state)
 {
     struct buf bytes;
@@ -76,7 +75,7 @@ TEST(an_archive_of_the_original_is_opened_as_it_was_saved)
     sim_fs_close(bed.disk);
 }
 
-TEST(what_an_original_cannot_hold_is_left_out_and_told)
+TEST(fields_that_the_original_lacks_are_left_out_and_reported)
 {
     struct bed bed;
     struct archive *archive;
@@ -241,7 +240,7 @@ TEST(a_damaged_archive_is_refused_wherever_the_damage_is)
     sim_fs_close(bed.disk);
 }
 
-/* Of the tables a replica would begin with. */
+/* The hash of the tables with which a replica would start. */
 static uint64_t restored_hash(struct bed *bed)
 {
     struct fleet_machine_options options = {0};

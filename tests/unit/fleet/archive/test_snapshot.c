@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* meta.json, tar and the snapshot made of them: golden bytes, the table of coordinator.md 6.6, and
- * every cut. */
+ * every cut of the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static struct fs *fresh_disk(void)
     return sim_fs_fs(disk);
 }
 
-/* As a file of these bytes. */
+/* Opens an archive of these bytes. */
 static enum err open_archive(struct fs *fs, struct str bytes, struct snapshot_facts *ret_facts,
                              struct note *note)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fleet/archive_tool.h: what people and programs read about an archive, and what is refused. */
+/* fleet/archive_tool.h: the text and the JSON about an archive, and refused files. */
 #include "fleet/archive_tool.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static const char *said(struct bed *bed)
     return bed->out.data;
 }
 
-TEST(people_are_told_what_was_restored_and_what_to_do_next)
+TEST(the_text_shows_what_was_restored_and_what_to_do_next)
 {
     struct bed bed;
 
@@ -71,7 +71,7 @@ TEST(people_are_told_what_was_restored_and_what_to_do_next)
     bed_close(&bed);
 }
 
-TEST(programs_are_told_the_same_as_json)
+TEST(the_json_shows_the_same)
 {
     struct json *json = NULL;
     struct str text;

@@ -223,7 +223,7 @@ TEST(cases_179_183_what_is_just_allowed)
     }
 }
 
-TEST(case_181_every_violation_is_told_not_only_the_first)
+TEST(case_181_every_violation_is_reported_not_only_the_first)
 {
     struct loaded l = load(&coordinator,
                            "run_id = 'x'\n[transport]\nworker_self_fence_timeout = '6s'\n"
@@ -257,7 +257,7 @@ TEST(without_a_transport_section_there_are_no_workers_and_nothing_is_asked)
     unload(&l);
 }
 
-TEST(what_is_unwise_is_told_and_taken)
+TEST(unwise_values_are_reported_and_accepted)
 {
     struct loaded l = load(&coordinator,
                            HEAD "[transport]\nworker_self_fence_timeout = '1s'\n"

@@ -255,7 +255,7 @@ static void beats(struct member_events *events, uint64_t second, size_t count)
     for (size_t i = 0; i < count; i++) member_events_heartbeat(events, STR(WORKER));
 }
 
-TEST(case_105_beyond_the_limit_one_heartbeat_in_n_is_told)
+TEST(case_105_beyond_the_limit_one_heartbeat_in_n_is_reported)
 {
     struct rig rig =
         rig_open((struct member_events_options){.heartbeat_limit = 500, .rollout_only = false});
@@ -304,7 +304,8 @@ TEST(heartbeats_can_be_sampled_or_switched_off)
     CHECK_U64("none", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT], written);
     member_events_set(rig.events, HEARTBEAT_EVENTS_ALL, 0, false, false);
     beats(rig.events, 30, 100);
-    CHECK_U64("all", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT], written + 100);
+    CHECK_U64("all", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT],
+              written + 100);
     text = rig_close(&rig);
     CHECK_HAS("marked", text, "\"sampled\":100");
     free(text);

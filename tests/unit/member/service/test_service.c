@@ -505,7 +505,7 @@ TEST(a_new_leader_fails_nobody_before_its_own_time) /* 88 */
     close_rig();
 }
 
-TEST(a_failure_is_one_transition_whoever_leads) /* 78, 83, 84 */
+TEST(a_failure_is_one_transition_under_any_leader) /* 78, 83, 84 */
 {
     struct node *led;
     struct member_worker row;
@@ -535,7 +535,7 @@ TEST(a_failure_is_one_transition_whoever_leads) /* 78, 83, 84 */
     close_rig();
 }
 
-TEST(a_restart_is_told_to_begin_anew) /* 41, 44 */
+TEST(a_restarted_worker_is_reset) /* 41, 44 */
 {
     struct node *led;
     struct answer answer;

@@ -22,7 +22,7 @@ static struct member_service_options read_file(const char *file)
     return got;
 }
 
-TEST(without_a_transport_section_the_defaults_stand)
+TEST(without_a_transport_section_the_defaults_hold)
 {
     struct member_service_options got = read_file("[placement]\ntotal_partitions = 7\n");
     struct member_local_options local;

@@ -530,7 +530,7 @@ TEST(b5_b6_filters_and_caps)
     book_close(book);
 }
 
-TEST(b8_deltas_tell_changes_and_removals)
+TEST(b8_deltas_report_changes_and_removals)
 {
     struct book *book = book_of(5);
     struct listing first, second, third;
@@ -627,7 +627,7 @@ TEST(a_cut_delta_goes_on_where_it_ended)
     book_close(book);
 }
 
-TEST(pages_tell_each_machine_once_though_it_changes_meanwhile)
+TEST(pages_list_each_machine_once_though_it_changes_meanwhile)
 {
     struct book *book = book_of(100);
     struct listing page, delta;
