@@ -136,7 +136,7 @@ TEST(a_length_of_more_than_64_bits_is_as_large_as_can_be)
 
 /* -- chunks -- */
 
-/* Feeds `text` in pieces of `step` bytes. The body, or NULL when it was refused. */
+/* Feeds `text` in pieces of `step` bytes. Returns the body, or NULL when it was refused. */
 static char *unchunked(struct str text, size_t step, bool *ret_done)
 {
     struct http_chunks chunks = {.state = CHUNK_SIZE};

@@ -3,7 +3,7 @@
 
 #include "lib/test.h"
 
-TEST(an_address_that_is_one_already_stands_for_itself)
+TEST(a_numeric_address_resolves_to_itself)
 {
     static const char *const same[] = {"127.0.0.1:5", "[::1]:7790", "10.20.30.40:65535"};
     for (size_t i = 0; i < ARRAY_LEN(same); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS without sockets: the certificate matrix in memory, then the ways of bytes. */
+/* TLS without sockets: the certificate matrix in memory, then the byte interface. */
 #include <string.h>
 
 #include <openssl/ssl.h>
@@ -28,7 +28,7 @@ static void check_row(const struct row *row, const struct rooted *roots, enum tl
     client_context = context_of(&row->client, TLS_CLIENT, false, roots);
     tls_end_open(&server, server_context, NULL);
     tls_end_open(&client, client_context, row->name ? row->name : "localhost");
-    tls_context_unref(server_context); /* the sessions hold what they need */
+    tls_context_unref(server_context); /* the sessions hold their own references */
     tls_context_unref(client_context);
     tls_converse(&client, &server, step);
 
@@ -77,7 +77,7 @@ TEST(certificate_matrix_when_bytes_arrive_one_by_one)
     roots_free(&roots);
 }
 
-/* Every row of the matrix in which the server had refused the client's certificate. */
+/* Every row of the matrix in which the server refused the client's certificate. */
 TEST(a_server_that_takes_any_certificate_believes_only_good_ones)
 {
     struct rooted roots;
@@ -114,7 +114,8 @@ TEST(a_server_that_takes_any_certificate_believes_only_good_ones)
     roots_free(&roots);
 }
 
-/* -- foreign peers: OpenSSL's own client, driven by hand --------------------------------------- */
+/* -- foreign peers: OpenSSL's own client, driven step by step ------------------------------------
+ * */
 
 struct raw {
     SSL_CTX *context;
@@ -271,7 +272,8 @@ TEST(bytes_that_are_no_tls_end_the_session)
     roots_free(&roots);
 }
 
-/* -- the ways of bytes ------------------------------------------------------------------------- */
+/* -- the byte interface --------------------------------------------------------------------------
+ * */
 
 struct joined {
     struct tls_end client, server;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every test of plain streams again, with TLS between the two ends; but for those that speak to a
- * raw socket or count what a cut looks like, which test_tls_stream.c has in TLS's own terms. */
+/* The tests of plain streams with TLS between the two ends. Tests that need a raw socket or count
+ * the form of a cut are in test_tls_stream.c. */
 #include "unit/io/tls_everywhere.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@ static struct loop_worker *worker;
 static struct numbered jobs[JOBS];
 static int ran_order[JOBS], ran_count, done_order[JOBS], done_count;
 
-/* A gate the test holds shut while it arranges the queue. */
+/* A gate that the test closes while it fills the queue. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
 static void run_numbered(struct job *job)
@@ -96,7 +96,7 @@ TEST(closing_waits_for_the_running_job_and_cancels_the_rest)
     jobs[0].job.run = run_entered;
     pthread_mutex_lock(&gate);
     for (int i = 0; i < 10; i++) CHECK_OK("submit", worker_submit(worker, &jobs[i].job));
-    sem_wait(&entered); /* one runs now, and its hand-back will be posted */
+    sem_wait(&entered); /* one job runs now; its completion will be posted */
     pthread_mutex_unlock(&gate);
     worker_close(worker);
     CHECK("the one that ran is waited for", jobs[0].ran);

@@ -126,7 +126,7 @@ static struct str name_of(struct str declaration)
     return name;
 }
 
-TEST(every_method_of_every_contract_stands_in_the_table_once)
+TEST(every_method_of_every_contract_is_in_the_table_once)
 {
     enum {
         FILE_PACKAGE = 2,

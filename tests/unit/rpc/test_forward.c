@@ -280,7 +280,7 @@ TEST(without_a_leader_the_answer_says_so)
     CHECK_ERR("was not done", heard.err, ERR_NOT_LEADER);
     CHECK_TEXT("not known", heard.leader, "");
     heard_deinit(&heard);
-    start("/t.T/Bidi"); /* streams likewise, from their first event on */
+    start("/t.T/Bidi"); /* streams are refused, too, from their first event on */
     CHECK_OK("send", rpc_call_send(heard.call, STR("x")));
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("was not done", heard.err, ERR_NOT_LEADER);
@@ -288,7 +288,7 @@ TEST(without_a_leader_the_answer_says_so)
     close_pair();
 }
 
-TEST(what_is_lost_at_the_leader_is_told_as_unknown)
+TEST(a_call_lost_at_the_leader_is_reported_as_unknown)
 {
     open_pair();
     nodes[LEADER].hold = true;

@@ -53,7 +53,7 @@ static void on_held_open(void *service, struct rpc_call *call)
     rpc_pause(call);
 }
 
-static void on_told_open(void *service, struct rpc_call *call)
+static void on_reported_start(void *service, struct rpc_call *call)
 {
     (void)service;
     CHECK_OK("a first answer", rpc_send_bytes(call, STR("first")));
@@ -80,7 +80,7 @@ static void add_open(struct rig *r)
         .on_start = on_open, .on_message = on_open_message, .on_done = on_open_done};
     static const struct rpc_handler held = {.on_start = on_held_open,
                                             .on_message = on_open_message};
-    static const struct rpc_handler reported = {.on_start = on_told_open,
+    static const struct rpc_handler reported = {.on_start = on_reported_start,
                                                 .on_message = on_open_message};
     const struct {
         const char *path;

@@ -234,7 +234,7 @@ TEST(headers_are_judged_before_the_handler_hears)
     rig_close(&rig);
 }
 
-TEST(what_we_inflate_is_told_once_and_to_who_was_refused_for_it)
+TEST(the_decompression_list_is_sent_once_and_with_each_refusal)
 {
     struct h2_header encoding = {STR("grpc-encoding"), STR("br")};
     struct client *c;
@@ -481,7 +481,7 @@ static void add_kept(struct rig *r)
                                    NULL));
 }
 
-TEST(when_a_connection_is_lost_all_its_calls_are_closed_before_the_first_is_told)
+TEST(when_a_connection_is_lost_all_its_calls_are_closed_before_the_first_callback)
 {
     struct client *c;
 
@@ -654,7 +654,7 @@ TEST(a_paused_call_reads_nothing_and_its_peer_feels_it)
 
 /* -- what cannot be read -- */
 
-TEST(a_stream_of_bytes_that_are_no_messages_is_told_why)
+TEST(a_stream_of_bytes_that_are_no_messages_is_refused_with_the_reason)
 {
     static const struct {
         const char *why, *path;

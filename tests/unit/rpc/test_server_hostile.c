@@ -253,7 +253,7 @@ static void check_too_many_pings(struct client *c)
     CHECK_U64("with their code", code, H2_ENHANCE_YOUR_CALM);
 }
 
-TEST(a_client_that_pings_too_often_is_told_so_in_the_words_it_knows)
+TEST(a_client_that_pings_too_often_gets_the_grpc_error_for_it)
 {
     struct client *c;
     struct buf frames;
