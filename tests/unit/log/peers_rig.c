@@ -9,7 +9,7 @@
 enum { LOG_MAX = 1 << 20, GOT_MAX = 64 << 20, TURNS_MAX = 2000000 };
 
 struct rig rig;
-static char tls_stands_for; /* in virtual time contexts are not looked into */
+static char tls_stub; /* in virtual time contexts are not looked into */
 
 /* -- the world -- */
 
@@ -242,8 +242,8 @@ struct node *rig_node_open_as(size_t i, uint64_t cluster_id, uint64_t id)
         .metrics = node->metrics,
         .listen = listen,
         .name = (const char *[]){"n1", "n2", "n3", "n4"}[i],
-        .tls_server = rig.tls && !rig.real ? (void *)&tls_stands_for : rig.tls_server,
-        .tls_client = rig.tls && !rig.real ? (void *)&tls_stands_for : rig.tls_client,
+        .tls_server = rig.tls && !rig.real ? (void *)&tls_stub : rig.tls_server,
+        .tls_client = rig.tls && !rig.real ? (void *)&tls_stub : rig.tls_client,
         .id = node->id,
         .cluster_id = cluster_id,
         .level = 3,
@@ -393,7 +393,7 @@ struct stranger *stranger_dial(size_t i, struct node *to)
     struct stranger *s = &rig.strangers[i];
     struct io *io = rig.real ? real_io_io(rig.real_io) : sim_host_io(rig.stranger_host);
     const struct dial_options options = {.address = to->address,
-                                         .tls = rig.tls && !rig.real ? (void *)&tls_stands_for
+                                         .tls = rig.tls && !rig.real ? (void *)&tls_stub
                                                                      : rig.tls_stranger,
                                          .output_max = 32 << 20};
 

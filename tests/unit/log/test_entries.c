@@ -103,7 +103,7 @@ TEST(an_index_that_comes_again_replaces_it_and_what_followed)
     entries_close(e);
 }
 
-TEST(a_place_is_told_when_the_disk_reports_it)
+TEST(a_position_is_returned_when_the_disk_reports_it)
 {
     struct entries *e;
     struct entry entry;

@@ -404,7 +404,7 @@ TEST_BOTH(an_address_that_changed_is_dialed_anew)
     rig_close();
 }
 
-TEST_BOTH(whoever_is_left_out_is_hung_up_on_but_still_heard)
+TEST_BOTH(a_removed_peer_is_disconnected_but_still_heard)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct peer_frame frame = hash_frame(1);

@@ -231,7 +231,7 @@ TEST_BOTH(a_receiver_that_is_lost_ends_the_sending)
     rig_close();
 }
 
-TEST_BOTH(a_sender_that_is_lost_is_told_to_the_receiver)
+TEST_BOTH(a_lost_sender_is_reported_to_the_receiver)
 {
     struct node *b = &rig.nodes[1];
 

@@ -191,7 +191,7 @@ TEST_BOTH(frames_before_a_hello_are_refused)
     finish();
 }
 
-TEST_BOTH(whoever_says_no_hello_is_hung_up_on)
+TEST_BOTH(a_peer_that_sends_no_hello_is_disconnected)
 {
     struct peer_frame hello = stranger_hello(9, 2, LANE_CONTROL);
     struct stranger *silent, *slow;
@@ -440,7 +440,7 @@ TEST(silence_after_a_hello_is_hung_up_on)
     finish();
 }
 
-TEST(whoever_does_not_read_is_hung_up_on)
+TEST(a_peer_that_does_not_read_is_disconnected)
 {
     struct stranger *s;
 

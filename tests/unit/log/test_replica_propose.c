@@ -210,7 +210,7 @@ TEST(shares_beyond_everything_in_flight_are_refused_at_open)
 
 /* -- giving up -- */
 
-TEST_BOTH(who_abandons_is_told_unknown_once_and_the_entry_may_still_apply)
+TEST_BOTH(an_abandoned_proposal_reports_unknown_once_and_may_still_apply)
 {
     struct node *node = open_lone();
     struct call *call = rig_add(node, 0, "n", 1);

@@ -161,7 +161,7 @@ TEST(a_reply_that_finds_no_room_is_left_out)
     trial_close(t);
 }
 
-TEST(the_hash_tells_every_difference_and_not_the_way)
+TEST(the_hash_shows_every_difference_and_ignores_the_order)
 {
     struct trial *a, *b;
 

@@ -576,7 +576,7 @@ TEST(options_can_change_under_a_running_disk)
 
 /* -- failing -- */
 
-TEST(a_call_fails_once_when_told_to)
+TEST(a_planned_failure_happens_once)
 {
     const struct sim_fs_options perfect = {0};
     struct rig rig = rig_open(&perfect, 1);
@@ -739,7 +739,7 @@ static void add_cost(void *context, uint64_t ns)
     *(uint64_t *)context += ns;
 }
 
-TEST(each_call_tells_its_price)
+TEST(each_call_reports_its_cost)
 {
     uint64_t paid = 0;
     struct sim_fs_options options = {
@@ -999,7 +999,7 @@ TEST(after_a_power_cut_all_that_is_used_can_be_found)
     }
 }
 
-TEST(a_dump_shows_what_stands_and_what_is_pending)
+TEST(a_dump_shows_durable_and_pending_content)
 {
     const struct sim_fs_options options = {.capacity = 10000, .pid = 7};
     struct rig rig = rig_open(&options, 1);

@@ -136,7 +136,7 @@ TEST(a_paused_process_runs_no_job)
     sim_close(b.sim);
 }
 
-TEST(a_death_before_or_after_the_run_tells_nobody)
+TEST(a_death_before_or_after_the_run_is_not_reported)
 {
     struct bench b;
     struct work works[2];

@@ -46,7 +46,7 @@ TEST(the_first_and_the_one_before)
     CHECK("nobody", queue_first(keys, range, &found) == ERR_NOT_FOUND &&
                         !queue_before(keys, range, 99, &found));
     put(keys, "n");   /* 2: another name's */
-    put(keys, "n0");  /* 3: likewise */
+    put(keys, "n0");  /* 3: the same */
     put(keys, "n/b"); /* 4 */
     put(keys, "n/c"); /* 5 */
     put(keys, "n/a"); /* 6 */

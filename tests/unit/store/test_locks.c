@@ -405,7 +405,7 @@ struct reader {
     bool ended;
 };
 
-static void on_told(void *owner, struct rpc_client_call *call, struct str message)
+static void on_observed(void *owner, struct rpc_client_call *call, struct str message)
 {
     struct reader *reader = owner;
     struct arena arena;
@@ -440,7 +440,7 @@ static void on_ended(void *owner, struct rpc_client_call *call, const struct rpc
 
 static struct rpc_client_call *observe(struct reader *reader, const char *name)
 {
-    static const struct rpc_call_events events = {on_told, NULL, on_ended};
+    static const struct rpc_call_events events = {on_observed, NULL, on_ended};
     struct rpc_call_options options = {
         .path = "/v3electionpb.Election/Observe", .wait_for_ready = true, .attempts_max = 1};
     V3electionpb__LeaderRequest m = V3ELECTIONPB__LEADER_REQUEST__INIT;
@@ -458,19 +458,19 @@ static struct rpc_client_call *observe(struct reader *reader, const char *name)
     return call;
 }
 
-static bool was_told(void *reader)
+static bool has_value(void *reader)
 {
     return ((struct reader *)reader)->reported > 0;
 }
 
 static char newest[16];
 
-static bool was_told_the_newest(void *reader)
+static bool has_newest(void *reader)
 {
     return strcmp(((struct reader *)reader)->last, newest) == 0;
 }
 
-TEST(an_observer_that_does_not_read_is_told_the_newest_when_it_does)
+TEST(an_observer_that_reads_late_receives_the_newest)
 {
     enum { ROUNDS = 20, SIZE = 64 * 1024 }; /* of a few it is full */
     static char value[SIZE];
@@ -486,7 +486,7 @@ TEST(an_observer_that_does_not_read_is_told_the_newest_when_it_does)
     m.value = (ProtobufCBinaryData){SIZE, (uint8_t *)value};
     CHECK_U64("elected", ask("/v3electionpb.Election/Campaign", &m.base), GRPC_OK);
     call = observe(&reader, "e");
-    CHECK("reported", sim_wait(rig.sim, was_told, &reader, WAIT_MS) == SIM_REACHED);
+    CHECK("reported", sim_wait(rig.sim, has_value, &reader, WAIT_MS) == SIM_REACHED);
     for (int round = 1; round <= ROUNDS; round++) {
         rpc_call_pause(call);
         for (int i = 0; i < round; i++) { /* of who leads already: it says more */
@@ -496,9 +496,8 @@ TEST(an_observer_that_does_not_read_is_told_the_newest_when_it_does)
             words++;
         }
         rpc_call_resume(call);
-        CHECK("the newest",
-              was_told_the_newest(&reader) ||
-                  sim_wait(rig.sim, was_told_the_newest, &reader, WAIT_MS) == SIM_REACHED);
+        CHECK("the newest", has_newest(&reader) ||
+                                sim_wait(rig.sim, has_newest, &reader, WAIT_MS) == SIM_REACHED);
     }
     CHECK("and not what nobody waited for", reader.reported < words);
     rpc_call_cancel(call);
@@ -545,7 +544,7 @@ TEST(who_waits_where_it_stops_keeps_its_place_only_by_a_lease_that_it_knows)
     close_rig();
 }
 
-TEST(who_asks_as_it_stops_is_told_so_and_not_that_there_are_too_many)
+TEST(a_request_while_it_stops_gets_that_error_and_not_the_limit)
 {
     struct answer answer;
 
@@ -562,7 +561,7 @@ TEST(who_asks_as_it_stops_is_told_so_and_not_that_there_are_too_many)
     close_rig();
 }
 
-TEST(who_cannot_be_told_that_it_has_the_lock_does_not_keep_it)
+TEST(a_client_that_cannot_be_notified_of_its_lock_does_not_keep_it)
 {
     struct answer answer;
     size_t room;
@@ -719,12 +718,12 @@ TEST(who_cannot_look_for_want_of_memory_leaves_the_queue)
     close_rig();
 }
 
-static bool was_told_or_ended(void *reader)
+static bool has_value_or_ended(void *reader)
 {
-    return was_told(reader) || ((struct reader *)reader)->ended;
+    return has_value(reader) || ((struct reader *)reader)->ended;
 }
 
-TEST(who_observes_without_memory_is_told_or_ends)
+TEST(an_observer_without_memory_receives_the_value_or_ends)
 {
     bool fired = true;
     uint64_t k = 0;
@@ -737,7 +736,7 @@ TEST(who_observes_without_memory_is_told_or_ends)
 
         fault_alloc_arm(++k);
         CHECK("reported, or over",
-              sim_wait(rig.sim, was_told_or_ended, &reader, WAIT_MS) == SIM_REACHED);
+              sim_wait(rig.sim, has_value_or_ended, &reader, WAIT_MS) == SIM_REACHED);
         fired = fault_alloc_fired();
         fault_alloc_arm(0);
         if (!reader.ended) rpc_call_cancel(call);

@@ -569,7 +569,7 @@ TEST(a_large_range_takes_its_turns_and_nothing_is_seen_of_it_before_the_last)
 }
 
 /* Leases end before the command of the same entry, and can be seen while that takes its turns. */
-TEST(what_ended_before_a_command_in_parts_is_told_before_it_and_once)
+TEST(leases_that_ended_before_a_command_in_parts_are_reported_before_it_and_once)
 {
     struct store_command range = {
         .kind = STORE_DELETE_RANGE, .key = STR("k/"), .range_end = STR("k0")};
@@ -607,7 +607,7 @@ TEST(what_ended_before_a_command_in_parts_is_told_before_it_and_once)
 }
 
 /* The other way round: first a lease in parts, then the command, in parts as well. */
-TEST(a_lease_that_ended_in_parts_is_told_before_a_command_in_parts)
+TEST(a_lease_that_ended_in_parts_is_reported_before_a_command_in_parts)
 {
     struct store_command range = {
         .kind = STORE_DELETE_RANGE, .key = STR("k/"), .range_end = STR("k0")};

@@ -91,7 +91,7 @@ TEST(the_first_of_a_sorted_range_are_those_of_the_whole)
 }
 
 /* -- how much a transaction looks at -- */
-static size_t pairs_told;
+static size_t pairs_returned;
 
 static void on_begin(struct txn_sink *sink, enum txn_op_kind kind, bool held)
 {
@@ -101,7 +101,7 @@ static void on_begin(struct txn_sink *sink, enum txn_op_kind kind, bool held)
 static void on_pair(struct txn_sink *sink, const struct key_value *pair)
 {
     (void)sink, (void)pair;
-    pairs_told++;
+    pairs_returned++;
 }
 
 static void on_end(struct txn_sink *sink, const struct txn_end *end)
@@ -119,11 +119,12 @@ static enum txn_refusal try_op(struct txn_op op, bool inside)
     uint64_t revision, before = keys_revision(store_keys(store));
     enum txn_refusal refusal;
 
-    pairs_told = 0;
+    pairs_returned = 0;
     if (!inside && !txn_writes(&within)) return txn_read(store, &within, &sink);
     refusal = txn_apply(store, inside ? &txn : &within, &sink, &revision);
     if (refusal)
-        CHECK("nothing was done", keys_revision(store_keys(store)) == before && pairs_told == 0);
+        CHECK("nothing was done",
+              keys_revision(store_keys(store)) == before && pairs_returned == 0);
     return refusal;
 }
 
@@ -164,7 +165,7 @@ TEST(a_transaction_that_looks_at_too_many_keys_is_refused_and_does_nothing)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         for (int inside = 0; inside < 2; inside++) {
             CHECK_U64(cases[i].why, try_op(cases[i].op, inside), cases[i].want);
-            CHECK_SIZE(cases[i].why, pairs_told, cases[i].pairs);
+            CHECK_SIZE(cases[i].why, pairs_returned, cases[i].pairs);
         }
     CHECK_U64("compared", txn_read(store, &compares, NULL), TXN_TOO_LARGE);
     compare.range = half;
@@ -224,7 +225,7 @@ TEST(a_transaction_that_looks_at_too_much_of_the_past_is_refused)
     store = store_open(&(struct store_options){0});
     for (int i = 0; i < MANY; i++) put(i, i);
     for (int i = 0; i < MANY; i++) put(0, i);
-    CHECK_U64("as thought", keys_revision(store_keys(store)), REWRITTEN);
+    CHECK_U64("as expected", keys_revision(store_keys(store)), REWRITTEN);
     store_apply(store, 1, &compact, &result, NULL);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct txn_op ops[] = {{.kind = TXN_RANGE, .range = cases[i].query},

@@ -358,7 +358,7 @@ TEST(an_idle_store_writes_nothing_and_one_with_leases_once_a_second)
     close_rig();
 }
 
-TEST(the_clock_stands_still_without_a_leader)
+TEST(the_clock_stops_without_a_leader)
 {
     uint64_t clock;
 
@@ -788,7 +788,7 @@ TEST(the_end_of_the_first_attempt_takes_nothing_from_a_repeat_with_another_lease
 
 /* In the log: the release that gives the slot to the first attempt, the first attempt's end, which
  * gives it to the next in the queue, and the repeat, which is behind that one. */
-TEST(a_repeat_is_not_told_of_a_slot_that_the_end_of_the_first_attempt_took_back)
+TEST(a_repeat_does_not_report_a_slot_that_the_end_of_the_first_attempt_freed)
 {
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
     struct answer holder, first, next, given_back, again;
@@ -949,7 +949,7 @@ TEST(what_waits_for_a_watcher_is_bounded_in_bytes)
     close_rig();
 }
 
-TEST(prefixes_of_every_length_are_told_and_no_more_watches_are_open_than_may_be)
+TEST(watches_of_every_prefix_length_report_and_stay_within_the_limit)
 {
     static const char *const prefixes[] = {"", "k", "k/", "k/12", "k/1", "l", "k/123"};
     enum { COUNT = sizeof prefixes / sizeof prefixes[0] };
@@ -973,7 +973,7 @@ TEST(prefixes_of_every_length_are_told_and_no_more_watches_are_open_than_may_be)
     close_rig();
 }
 
-TEST(a_step_of_many_changes_is_made_in_parts_and_told_in_parts)
+TEST(a_step_of_many_changes_is_applied_and_reported_in_parts)
 {
     enum { MANY = 5000 };
     Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
@@ -1064,7 +1064,7 @@ static void apply_at(uint64_t clock_ns, const struct store_command *command)
 }
 
 /* By a number that is granted anew, whose entry has no revision but that of the end. */
-TEST(the_end_of_a_lease_of_very_many_keys_is_told_as_expiry)
+TEST(the_end_of_a_lease_of_very_many_keys_is_reported_as_expiry)
 {
     enum { MANY = 5000, TTL_MS = 1000 };
     struct store_command grant = {
@@ -1092,7 +1092,7 @@ TEST(the_end_of_a_lease_of_very_many_keys_is_told_as_expiry)
     close_rig();
 }
 
-TEST(a_change_of_before_is_not_told_with_the_token_of_a_later_claim_under_the_same_lease)
+TEST(an_earlier_change_is_not_reported_with_the_token_of_a_later_claim_under_the_same_lease)
 {
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
     struct watching watch;
@@ -1109,7 +1109,7 @@ TEST(a_change_of_before_is_not_told_with_the_token_of_a_later_claim_under_the_sa
     close_rig();
 }
 
-TEST(progress_is_told_when_nothing_is_to_come)
+TEST(progress_is_sent_when_nothing_is_pending)
 {
     struct watching watch;
 

@@ -121,7 +121,7 @@ TEST(levels_are_counted)
     buf_deinit(&out);
 }
 
-TEST(texts_stand_in_the_bytes_when_they_can)
+TEST(texts_point_into_the_bytes_when_possible)
 {
     struct str bytes = STR("[\"plain\",\"\\u0041\"]"), all = bytes, word = STR_EMPTY;
     enum json_token token;

@@ -729,7 +729,7 @@ TEST(text_kept_as_bytes_is_checked_on_its_way_out_too)
     buf_deinit(&out);
 }
 
-TEST(one_bad_byte_is_not_written_wherever_it_stands)
+TEST(one_bad_byte_is_not_written_at_any_position)
 {
     everything m = MUSTER__TEST__V1__EVERYTHING__INIT;
     char text[200] = "";

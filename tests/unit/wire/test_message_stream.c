@@ -231,7 +231,7 @@ static enum err collect_raw(void *owner, struct str bytes, size_t len)
 }
 
 /* Unchecked, and cut where it is too long: the next one is whole again. */
-TEST(raw_elements_come_as_they_stand_however_they_are_cut)
+TEST(raw_elements_come_unchanged_at_every_cut)
 {
     static const struct str list = BYTES("\x0a\x04good\x0a\x0atoolongone\x12\x01r\x0a\x00\x0a\x05"
                                          "\xff\xff\xff\xff\xff\x0a\x02ok");

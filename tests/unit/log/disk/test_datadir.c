@@ -346,7 +346,7 @@ static void damage(struct rig *rig, const char *path, uint64_t offset)
     fs_close(rig->fs, file);
 }
 
-TEST(every_finding_is_told)
+TEST(every_finding_is_reported)
 {
     struct rig rig;
     struct note note;

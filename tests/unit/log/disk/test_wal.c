@@ -246,7 +246,7 @@ TEST(a_full_disk_ends_upkeep_but_not_the_log)
 
 /* -- reading back -- */
 
-TEST(old_entries_are_read_from_where_they_stand)
+TEST(old_entries_are_read_where_they_were_written)
 {
     static struct rig_log log, found;
     static struct entry entries[400];
