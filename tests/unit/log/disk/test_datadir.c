@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data directory: made, read, adopted, checked, forced, begun anew. Power cuts are in
+/* The data directory: created, read, adopted, checked, forced, replaced. Power cuts are in
  * tests/fault/log. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ struct content {
     size_t entries;
     uint64_t last, last_term;
     struct members members; /* of the last change */
-    bool recovers;          /* the last entry does */
+    bool recovers;          /* the last entry recovers the machine */
     uint32_t level;         /* of the last entry that recovers */
     struct machine_recovery recovery;
     struct wal_report report;
@@ -114,7 +114,7 @@ TEST(format_is_read_as_it_was_written)
         for (int bit = 0; bit < 8; bit++) {
             text[i] = (char)(text[i] ^ 1 << bit);
             enum err err = datadir_parse(str_of(text, len), &got);
-            /* "muster-data 3" is one bit away from 1, and is another format. */
+            /* "muster-data 3" differs from 1 by one bit, and is another format. */
             CHECK("no bit may change", err == ERR_CORRUPT || (i == 12 && err == ERR_VERSION));
             text[i] = (char)(text[i] ^ 1 << bit);
         }
@@ -387,18 +387,18 @@ TEST(a_log_that_does_not_join_its_snapshot_is_found)
                                   .dir = DIR,
                                   .replica_id = datadir.replica_id,
                                   .segment_bytes = RIG_SEGMENT};
-    /* Released too far: the snapshot ends at 4, the log begins behind it. */
+    /* Released too far: the snapshot ends at 4, and the log begins after entry 5. */
     CHECK_OK("open", wal_open(&options, false, NULL, NULL, &wal, NULL, &note));
     CHECK_OK("release", wal_release(wal, 2, &note));
     while (wal_wants_spare(wal)) CHECK_OK("prepare", wal_prepare(wal, &note));
     wal_close(wal);
     CHECK_ERR("bad", check(&rig, &report, &note), ERR_CORRUPT);
     CHECK_HAS("which", report.data, "the snapshot ends at 4, the log begins at ");
-    /* With a snapshot that is newer than all of it the log is merely old. */
+    /* With a snapshot newer than the whole log, the log is only old. */
     CHECK_OK("snapshot", snap_rig_write(rig.fs, DIR, 40, 2, &note));
     CHECK_OK("sound", check(&rig, &report, &note));
     CHECK_HAS("said", report.data, "log: is older than the snapshot at 40 and will be dropped");
-    /* A term in the log that the vote does not know of. */
+    /* A term in the log that the vote file does not have. */
     CHECK_OK("open", wal_open(&options, false, NULL, NULL, &wal, NULL, &note));
     CHECK_OK("append", rig_append(wal, (struct rig_append){9, 7, 1, 10}, NULL, NULL));
     wal_close(wal);
@@ -466,7 +466,7 @@ TEST(a_forced_replica_is_the_only_voter_of_a_new_cluster)
     rig_close(&rig);
 }
 
-/* Only a snapshot, newer than the log: the configuration goes behind that. */
+/* Only a snapshot, newer than the log: the configuration is written after the snapshot. */
 TEST(a_forced_replica_goes_on_behind_its_snapshot)
 {
     struct rig rig;

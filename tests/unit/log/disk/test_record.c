@@ -64,7 +64,7 @@ TEST(a_record_that_is_cut_off_says_how_much_it_takes)
     size_t size, want = 0;
     char *room = written(&record, salt, &size);
     for (size_t len = 0; len < size; len++) {
-        char *exact = malloc(len + 1); /* so that a read past the end is seen */
+        char *exact = malloc(len + 1); /* so that ASan sees a read past the end */
         assert_non_null(exact);
         memcpy(exact + 1, room, len);
         CHECK_ERR("more is needed", record_read(str_of(exact + 1, len), salt, &got, &want),
@@ -112,7 +112,7 @@ TEST(a_record_of_another_segment_is_none)
     free(room);
 }
 
-/* Checksums are right and what they cover is not: written by nobody, so refused. */
+/* The checksums are right but the content is not, so no writer made the record: refused. */
 TEST(what_cannot_be_is_refused_behind_a_right_checksum)
 {
     static const struct {

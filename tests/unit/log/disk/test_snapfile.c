@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshot files: written, read, damaged, received, swept. Power cuts are in tests/fault/log. */
+/* Snapshot files: written, read, damaged, received, cleaned up. Power cuts are in tests/fault/log.
+ * */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,7 @@ TEST(a_chunk_of_another_snapshot_is_none)
     }
 }
 
-/* Checksums are right and what they cover is not. */
+/* The checksums are right, but the content is not consistent. */
 TEST(a_snapshot_must_add_up)
 {
     static const struct {

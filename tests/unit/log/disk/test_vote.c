@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Term and vote: two equal copies, so that one may be torn or damaged. Power cuts are in
+/* Term and vote: two equal copies, of which one may be torn or damaged. Power cuts are in
  * tests/fault/log. */
 #include <string.h>
 
@@ -134,7 +134,8 @@ TEST(a_failed_write_is_final)
         }
 }
 
-/* What was read may be in the kernel's memory only, and a failed sync may have dropped it. */
+/* The bytes that were read may exist only in the kernel's memory, because a failed sync may have
+ * dropped them. */
 TEST(what_is_read_is_durable_twice)
 {
     const struct sim_fs_options drops = {.failed_sync_drops_per_million = 1000000};
