@@ -9,7 +9,7 @@
 enum { LOG_MAX = 1 << 20, GOT_MAX = 64 << 20, TURNS_MAX = 2000000 };
 
 struct rig rig;
-static char tls_stub; /* in virtual time contexts are not looked into */
+static char tls_stub; /* virtual time never reads TLS contexts */
 
 /* -- the world -- */
 
@@ -23,7 +23,7 @@ void rig_open(bool real)
     static const char *const names[RIG_NODES + 1] = {"a", "b", "c", "d", "stranger"};
     struct sim_host *host;
 
-    /* A test that failed left its world behind; the next one is judged by itself. */
+    /* A failed test left its world open; the next test must not depend on it. */
     memset(rig.nodes, 0, sizeof rig.nodes);
     memset(rig.strangers, 0, sizeof rig.strangers);
     rig.late = false;
@@ -97,7 +97,7 @@ void rig_close(void)
     rig = (struct rig){0};
 }
 
-/* -- what a node is notified -- */
+/* -- the events of a node -- */
 
 static bool refuses(struct node *node)
 {

@@ -120,7 +120,7 @@ TEST(a_position_is_returned_when_the_disk_reports_it)
     CHECK("get", entries_get(e, 1, &entry, &place));
     CHECK_U64("the other has none", place.size, 0);
     entries_forget_to(e, 1);
-    entries_placed(e, 1, &reported); /* compacted while it was written: nothing happens */
+    entries_placed(e, 1, &reported); /* compacted during the write: no effect */
     append(e, 2, 2, "again");
     CHECK("get", entries_get(e, 2, &entry, &place));
     CHECK_U64("a replacement has no place yet", place.size, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of docs/raft-guards.md, each case a situation of a leader. Replica n has identity n;
+/* The rules of docs/raft-guards.md; each case is a situation of a leader. Replica n has identity n;
  * the leader is 1; everything is committed up to 100. */
 #include "log/members.h"
 
@@ -8,8 +8,8 @@
 
 #include "lib/test.h"
 
-/* One letter per member, in order of identity: V a sound voter, v one that answers but lags, D one
- * that is dead but was there, d one dead for long; L l X x the same for learners. */
+/* One letter per member in order of identity: V a sound voter, v a voter that answers but lags, D a
+ * voter that died recently, d a voter that died long ago; L l X x the same for learners. */
 struct situation {
     struct members members;
     struct members_view view;
@@ -51,7 +51,7 @@ static const struct {
     enum member_change_kind kind;
     uint64_t id;
     enum err want;
-    const char *text; /* of the new configuration, or a part of the note */
+    const char *text; /* the text of the new configuration, or part of the note */
 } rules[] = {
     {"a learner is added at the end", "VVV", CHANGE_ADD, 9, ERR_OK, "V1 V2 V3 L9"},
     {"a single voter adds its first", "V", CHANGE_ADD, 9, ERR_OK, "V1 L9"},
@@ -147,7 +147,7 @@ TEST(nothing_changes_before_the_leader_may)
             if (what == 0) s.view.handing_over = true;
             if (what == 1) s.view.own_term_committed = false;
             if (what == 2) s.view.uncommitted = 55;
-            /* 9 is no member: until the last change is committed that is not known. */
+            /* 9 is no member; the leader knows that only after the last change is committed. */
             for (uint64_t id = 4; id <= 9; id += 5) {
                 CHECK_ERR(notes[what],
                           members_change(&s.view, kind, id, STR("new:1"), &next, &note),
@@ -267,8 +267,8 @@ TEST(the_heir_is_a_voter_that_answers_and_is_furthest)
     }
 }
 
-/* Every situation of up to five members: a change that is made leaves a majority of the new voters
- * that is sound without the one who changed, and touches one member only. */
+/* Every situation of up to five members: an accepted change leaves a sound majority of the new
+ * voters without the changed member, and touches one member only. */
 TEST(whatever_the_situation_a_change_leaves_a_sound_majority)
 {
     static const char kinds[] = "VvDdLlXx";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that speak with each other: connecting, back-off, queues, holding back, moving, silence. */
+/* Connected peers: dialing, back-off, queues, flow control, address changes, silence. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,7 +198,7 @@ TEST_BOTH(an_empty_queue_takes_an_entry_larger_than_its_bound)
     rig_close();
 }
 
-/* -- queues and holding back -- */
+/* -- queues and flow control -- */
 
 TEST_BOTH(a_peer_that_takes_nothing_costs_a_full_queue_and_no_more)
 {
@@ -218,7 +218,7 @@ TEST_BOTH(a_peer_that_takes_nothing_costs_a_full_queue_and_no_more)
         if (err) {
             CHECK_ERR("it is full", err, ERR_FULL);
             full++;
-            rig_run(1); /* what the kernel takes makes room */
+            rig_run(1); /* the kernel's buffers make room */
         }
     }
     CHECK_U64("nothing was taken", b->entries, 0);
@@ -275,7 +275,7 @@ TEST_BOTH(holding_one_connection_back_does_not_hold_another)
     c->refuse = true;
     CHECK_OK("send", peers_send(rig.nodes[0].peers, 3, &frame));
     RIG_UNTIL("refused", c->refused == 1);
-    c->refuse = false; /* the replica steps again, but has not said so yet */
+    c->refuse = false; /* the replica accepts again, but has not reported it yet */
     CHECK_OK("send", peers_send(rig.nodes[1].peers, 3, &frame));
     RIG_UNTIL("the other's comes", c->frames == 1);
     CHECK_U64("from", c->from, 2);
@@ -376,7 +376,7 @@ TEST_BOTH(a_replica_that_comes_back_is_connected_again)
         rig_node_close(1);
         RIG_UNTIL("noticed", !peers_connected(a->peers, 2));
         rig_node_open(1, RIG_CLUSTER);
-        where.address = rig.nodes[1].address; /* over sockets it has another port now */
+        where.address = rig.nodes[1].address; /* over sockets the node has another port now */
         CHECK_OK("set", peers_set(a->peers, &where, 1));
         rig_node_set(1, 2, 1, 2);
         RIG_UNTIL("they meet again", joined(0, 1));
@@ -450,7 +450,7 @@ TEST_BOTH(another_identity_at_the_same_address_is_not_spoken_to)
 
     rig_open(rig.real);
     rig_node_open(0, RIG_CLUSTER);
-    rig_node_open_as(1, RIG_CLUSTER, 77); /* a new data directory where 2 was */
+    rig_node_open_as(1, RIG_CLUSTER, 77); /* a new data directory in place of 2's */
     CHECK_OK("set", peers_set(a->peers, &(struct peer_where){2, wiped->address}, 1));
     RIG_UNTIL("refused, again and again", rig_refused(wiped, "receiver") >= 3);
     CHECK("never connected", !peers_connected(a->peers, 2));
@@ -469,7 +469,7 @@ TEST_BOTH(a_joiner_takes_the_first_cluster_that_knows_its_id)
     rig_node_open(0, RIG_CLUSTER);
     rig_node_open(1, 0);
     rig_node_open(2, 0xbad);
-    rig_node_set(1, 2, 1, 2); /* dials nobody before it has a cluster */
+    rig_node_set(1, 2, 1, 2); /* dials no peer before it has a cluster */
     rig_run(100);
     CHECK_U64("nothing was said", a->hellos, 0);
     joiner->refuse_cluster = true;
@@ -601,7 +601,7 @@ TEST_BOTH(closing_in_any_state_leaves_nothing)
                                                &source, &sent));
         }
         if (state == 3) RIG_UNTIL("held", rig.nodes[1].refused > 0);
-        rig_close(); /* under ASan: every stream and buffer is given back */
+        rig_close(); /* under ASan: every stream and buffer is freed */
     }
     free(source.room);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file over the bulk lane: whole, held back, broken off; and the control lane beside it. */
+/* A file over the bulk lane: complete, paused, interrupted; and the control lane beside it. */
 #include <string.h>
 
 #include "peers_rig.h"
@@ -89,7 +89,7 @@ TEST_BOTH(a_receiver_that_holds_back_holds_the_sender)
     b->refuse_after = 5;
     CHECK_OK("send", send_file(SIZE, 1));
     RIG_UNTIL("held", b->refused == 1);
-    rig_run(rig.real ? 500 : 3 * RIG_IDLE_MS); /* neither side takes the other for dead */
+    rig_run(rig.real ? 500 : 3 * RIG_IDLE_MS); /* neither side closes the connection as dead */
     out = rig_node_counter(a, "bytes", "direction=\"out\"");
     CHECK("it reads no further than the kernel takes", out < SIZE / 2);
     CHECK_U64("not sent", a->sent_count, 0);
@@ -112,7 +112,7 @@ TEST_BOTH(a_receiver_that_takes_chunks_one_by_one_gets_them_all)
     rig_write_file(0, rig_path(0, "snap"), 10 * CHUNK);
     b->refuse = true;
     CHECK_OK("send", send_file(10 * CHUNK, 1));
-    for (unsigned i = 1; i <= 12; i++) { /* begin, ten chunks, end; also the end can be refused */
+    for (unsigned i = 1; i <= 12; i++) { /* begin, ten chunks, end; the end can be refused, too */
         RIG_UNTIL("refused", b->refused == i);
         b->refuse_after = 1;
         peers_resume(b->peers);
@@ -295,7 +295,7 @@ TEST_BOTH(closing_in_the_middle_leaves_nothing)
         rig.nodes[1].refuse = at > 3;
         rig.nodes[1].refuse_after = 2;
         CHECK_OK("send", send_file(40 * CHUNK, 1));
-        /* Over sockets a turn that has nothing to do would wait seconds for the next keepalive. */
+        /* Over sockets an idle turn would wait seconds for the next keepalive. */
         for (unsigned turn = 0; turn < at * 3; turn++) {
             if (rig.real) rig_run(0);
             if (!rig.real) rig_turn();

@@ -13,7 +13,7 @@ static enum err answer_of(struct call *call)
     return call->err;
 }
 
-/* Asks again while a rule is not met yet, as its users do. */
+/* Repeats a change while a rule refuses it, as users do. */
 static enum err change(enum member_change_kind kind, struct node *which)
 {
     for (int tries = 0; tries < 200; tries++) {
@@ -69,7 +69,7 @@ TEST_BOTH(a_newcomer_joins_catches_up_and_becomes_a_voter)
     rig_close();
 }
 
-/* An operator who believes a list of three voters and stops one of them would end the cluster. */
+/* An operator who reads a list of three voters and stops one of them would stop the cluster. */
 TEST(a_leader_lists_a_change_once_it_is_committed)
 {
     struct members newest;
@@ -299,7 +299,8 @@ TEST(a_member_that_moved_is_met_where_it_is_before_it_is_listed_there)
     rig_close();
 }
 
-/* Its own configuration says where the leader was; only the leader's hello says where it is. */
+/* The replica's own configuration has the leader's old address; only the leader's hello has the new
+ * one. */
 TEST(a_replica_that_was_away_answers_a_leader_that_moved)
 {
     rig_open(3);
@@ -323,7 +324,7 @@ TEST(a_replica_that_was_away_answers_a_leader_that_moved)
     rig_close();
 }
 
-/* Started with an address that leads nowhere; the configuration knows better. */
+/* Started with an unreachable address; the configuration has the right one. */
 TEST(a_replica_that_says_a_wrong_address_is_found_by_the_configuration)
 {
     rig_open(3);
@@ -340,8 +341,8 @@ TEST(a_replica_that_says_a_wrong_address_is_found_by_the_configuration)
     rig_close();
 }
 
-/* One that says it is at a place that is none (a wrong --address) must not keep others from being
- * dialed: all of them are set by one call. */
+/* A hello with an invalid address (a wrong --address) must not keep the leader from dialing other
+ * peers: one call sets all addresses. */
 TEST(a_hello_with_an_address_that_is_none_hinders_nobody)
 {
     rig_open(2);
@@ -403,7 +404,8 @@ TEST(the_level_rises_when_every_member_speaks_it_and_by_an_entry)
     rig_close();
 }
 
-/* A downgrade below the cluster's level: it must not guess what entries of that level mean. */
+/* A downgrade below the cluster's level: the replica must not guess the meaning of entries of that
+ * level. */
 TEST(a_replica_that_meets_a_level_it_does_not_speak_stops_naming_the_entry)
 {
     for (size_t i = 0; i < 3; i++) rig.nodes[i].level = 2;
@@ -426,7 +428,7 @@ TEST(a_replica_that_meets_a_level_it_does_not_speak_stops_naming_the_entry)
     rig_close();
 }
 
-/* The last entry of the log is the one that raised it: nothing of level 2 was ever written. */
+/* The last entry of the log raises the level; no entry of level 2 was ever written. */
 TEST(a_replica_that_meets_the_rise_to_a_level_it_does_not_speak_stops)
 {
     for (size_t i = 0; i < 3; i++) rig.nodes[i].level = 2;
@@ -460,7 +462,7 @@ TEST(a_newcomer_that_speaks_less_than_the_cluster_is_not_added)
     CHECK_ERR("refused", answer_of(call), ERR_VERSION);
     CHECK_HAS("both are named", call->note.text, "speaks level 1, the cluster is at 2");
     CHECK("not a member", !find_member(leader, newcomer->id));
-    /* an entry that raises it to 3 is on its way */
+    /* An entry that raises the level to 3 is being replicated. */
     replica_dial_hello(leader->replica, newcomer->id, 2, str_from(newcomer->address));
     leader->replica->change.level_index = UINT64_MAX;
     leader->replica->change.level_asked = 3;

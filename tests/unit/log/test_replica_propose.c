@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proposals: what is refused and why, and when done, not done and don't know are said. */
+/* Proposals: refusals and their reasons, and when the answer is done, not done or unknown. */
 #include "replica_rig.h"
 
 #include <stdio.h>
@@ -286,8 +286,8 @@ TEST(a_leader_cut_off_says_unknown_for_what_it_cannot_know)
     rig_close();
 }
 
-/* Nothing passes for a minute, but nothing is lost either: when it ends, all of it arrives at once,
- * without waiting for anybody's back-off. */
+/* No message passes for a minute, but none is lost: at the end all arrive at once, without
+ * back-off. */
 static void hold(struct node *node, bool out, bool in)
 {
     for (size_t k = 0; k < 3; k++) {
@@ -297,10 +297,10 @@ static void hold(struct node *node, bool out, bool in)
     }
 }
 
-/* The index is applied with another entry while the proposer still waits: now it is known. */
+/* Another entry is applied at the index while the proposer still waits: the result is known. */
 TEST(a_proposal_whose_place_another_entry_took_is_surely_not_done)
 {
-    /* a long memory: the new leader must overwrite it before the proposer gives up */
+    /* a long memory: the new leader must overwrite the entry before the proposer gives up */
     rig.timing = (struct replica_timing){.election_ms = 500, .heartbeat_ms = 50};
     rig_open(3);
     RIG_UNTIL("one leads", rig_leader());
@@ -320,7 +320,7 @@ TEST(a_proposal_whose_place_another_entry_took_is_surely_not_done)
     rig_close();
 }
 
-/* Lost leadership does not mean lost: the entry is on a majority and the next leader commits it. */
+/* The leader lost leadership, but the entry is on a majority, and the next leader commits it. */
 TEST(a_proposal_that_the_next_leader_commits_is_done)
 {
     rig.timing = (struct replica_timing){.election_ms = 500, .heartbeat_ms = 50};
@@ -330,7 +330,7 @@ TEST(a_proposal_that_the_next_leader_commits_is_done)
 
     CHECK_OK("works", answer_of(rig_add(old, 0, "n", 1)));
     RIG_UNTIL("quiet", rig_settled());
-    /* Its messages leave, no answer comes back. */
+    /* It sends messages and receives none. */
     hold(old, false, true);
     struct call *call = rig_add(old, 1, "n", 10);
     RIG_UNTIL("the others have a leader, with the entry", rig_has_new_leader(old));
@@ -372,7 +372,7 @@ TEST_BOTH(closing_answers_everything_that_waits_before_it_returns)
     rig_close();
 }
 
-/* A service writes down what it could not read. */
+/* A service that writes after a failed read. */
 static void propose_after_read(struct read_ticket *ticket, enum err err)
 {
     struct call *call = CONTAINER_OF(ticket, struct call, ticket);

@@ -282,7 +282,7 @@ TEST(a_snapshot_is_of_its_index_whatever_is_applied_meanwhile)
                 CHECK_U64("size", trial_ops.size(restored), trial_ops.size(twin));
             }
         }
-        /* From here both go the same way. */
+        /* From here on both get the same commands. */
         uint64_t hash = trial_hash(original), index = trial_applied(original);
         void *view;
         bool done = false;
