@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Epochs, hand-over, fences: who owns what. Numbers are those of the specification's test cases
- * (workers.md, section 24.9), and of its example of twelve partitions. */
+/* Epochs, hand-over, fences: which worker owns a partition. Numbers are those of the
+ * specification's test cases (workers.md, section 24.9) and of its example of twelve partitions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,8 +51,8 @@ static struct rig *three(void)
     return rig;
 }
 
-/* Others may own what is theirs here, under later tokens: nothing is given to anybody before
- * every fence is over, and then under tokens that nobody has had. */
+/* Other clusters may own these partitions under later tokens: no partition is granted before every
+ * fence is over, and then only under unused tokens. */
 TEST(after_a_lost_history_every_grant_is_new_and_waits_for_the_fences)
 {
     const uint64_t floor = 1ull << 50;
@@ -74,7 +74,7 @@ TEST(after_a_lost_history_every_grant_is_new_and_waits_for_the_fences)
     CHECK_U64("no process of before counts",
               member_local_beat(rig->local, &beat, rig->now_ns, rig->wall_ms, &op).verdict,
               MEMBER_BEAT_RESET);
-    rig_reload(rig);    /* the state is one that a snapshot holds */
+    rig_reload(rig);    /* a snapshot contains this state */
     rig_run(rig, 1100); /* two intervals: until then the ids count as in use */
     (void)rig_join(rig, "w0", 1);
     (void)rig_join(rig, "w1", 2);
@@ -335,7 +335,7 @@ TEST(case_151_no_more_than_a_tenth_at_once)
         static const char *const names[] = {"w0", "w1", "w2"};
         (void)rig_register(rig, names[i], (uint8_t)(i + 1));
         op = rig_of(rig, MEMBER_OP_READY, names[i]);
-        rig->read = UINT64_MAX; /* thousands of events: not for this test */
+        rig->read = UINT64_MAX; /* thousands of events that this test does not read */
         (void)rig_op(rig, &op);
     }
     rig->clock_ns += 500 * RIG_MS;
@@ -368,7 +368,7 @@ TEST(case_152_who_is_not_part_of_it_delays_nothing)
     (void)rig_join(rig, "w3", 4);
     rig_run(rig, 2000);
     check_owner(rig, "w3", "2 3 4 7 9 10");
-    rig_stop(rig, "w1"); /* frozen; its partitions are not those that move */
+    rig_stop(rig, "w1"); /* paused; its partitions do not move */
     rig_run(rig, 2000);
     CHECK_SIZE("suspected", rig_count(rig, MEMBER_EV_SUSPECTED, "w1"), 1);
     (void)rig_beat(rig, "w3", MEMBER_DRAINING, 4);
@@ -419,7 +419,7 @@ TEST(a_restart_fences_what_the_old_process_had)
     rig_run(rig, 1000);
     CHECK_U64("beats", rig_beat(rig, "w0", MEMBER_READY, 1), MEMBER_BEAT_ACK);
     rig_stop(rig, "w0");
-    rig_run(rig, 1050); /* past two intervals: the second is taken */
+    rig_run(rig, 1050); /* after two intervals the second is accepted */
     (void)rig_join(rig, "w0", 2);
     CHECK_U64("another", rig_worker(rig, "w0").incarnation, 2);
     CHECK_U64("fencing", member_counts(rig->m).of_state[MEMBER_FENCING], 12);
@@ -439,7 +439,7 @@ static void quick_silence(struct member_rules *rules, struct member_local_option
     options->detect.heartbeat_timeout_ns = 2000 * RIG_MS;
 }
 
-/* Section 8.2: a detector that is quicker than the fence gives nothing away before it. */
+/* Section 8.2: a detector that is faster than the fence releases no partition before the fence. */
 TEST(a_verdict_before_the_fence_waits_for_it)
 {
     struct rig *rig = rig_open(quick_silence);
@@ -459,7 +459,8 @@ TEST(a_verdict_before_the_fence_waits_for_it)
     rig_close(rig);
 }
 
-/* It said that it goes, resumes, falls silent, and its verdict and the resumption cross. */
+/* The worker announces its leave, resumes, and falls silent; its failure verdict and the resumption
+ * cross. */
 TEST(who_seemed_to_have_left_and_holds_something_is_fenced)
 {
     struct rig *rig = rig_open(one_by_one);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry: standings, incarnations, failures. Numbers are those of the specification's test
- * cases (workers.md, section 24). */
+/* The registry: states, incarnations, failures. Numbers are those of the specification's test cases
+ * (workers.md, section 24). */
 #include <stdio.h>
 
 #include "rig.h"
@@ -139,14 +139,14 @@ TEST(case_39_40_66_suspected_then_recovered_or_dead)
     rig_close(rig);
 }
 
-/* Section 19: what a reload may change takes effect for those who are watched already. */
+/* Section 19: a reload's changes apply to workers that are already watched. */
 TEST(a_reload_changes_thresholds_and_no_promise)
 {
     struct rig *rig = rig_open(NULL);
     struct member_local_options next = rig->options;
 
     for (int i = 0; i < 2; i++) (void)rig_join(rig, i ? "w1" : "w0", (uint8_t)(i + 1));
-    rig_run(rig, 8000); /* a history of arrivals is there from now on */
+    rig_run(rig, 8000); /* arrival times are known from now on */
     next.detect.phi = true;
     next.detect.phi_threshold = 3;
     next.detect.failure_timeout_ns = 100 * RIG_MS;
@@ -252,7 +252,7 @@ TEST(a_new_instance_is_a_restart_and_the_old_one_is_over)
 
     (void)rig_join(rig, "w0", 1);
     rig_stop(rig, "w0");
-    rig_run(rig, 1010); /* past two intervals: the old one may be gone */
+    rig_run(rig, 1010); /* after two intervals the old worker may be gone */
     CHECK_U64("another", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_PROPOSE);
     CHECK_U64("incarnation", rig_worker(rig, "w0").incarnation, 2);
     CHECK("must register to be given anything", !rig_worker(rig, "w0").capable);
@@ -263,7 +263,7 @@ TEST(a_new_instance_is_a_restart_and_the_old_one_is_over)
     rig_close(rig);
 }
 
-/* Without instances nobody can distinguish a second process from a restart: as rollout's workers are. */
+/* Without instances a second process looks like a restart, as with rollout workers. */
 TEST(case_45_two_processes_under_one_name)
 {
     struct rig *rig = rig_open(NULL);
@@ -535,7 +535,7 @@ TEST(case_72_who_was_stopped_blames_nobody)
 
     (void)rig_join(rig, "w0", 1);
     rig_run(rig, 2000);
-    rig->now_ns += 10000 * RIG_MS; /* stopped; beats wait in queues, the scan may come first */
+    rig->now_ns += 10000 * RIG_MS; /* stopped; beats wait in queues, and the scan may run first */
     rig->clock_ns += 10000 * RIG_MS;
     rig->wall_ms += 10000;
     rig_scan(rig);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/core/ring.h: the vectors of the specification, and what must hold of any ring. */
+/* member/core/ring.h: the vectors of the specification, and properties of every ring. */
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -105,7 +105,7 @@ TEST(points_are_those_of_the_specification)
     ring_close(ring);
 }
 
-/* "w0: 5 6 7 10, w1: ..." as the specification lists them. */
+/* "w0: 5 6 7 10, w1: ...", the format of the specification. */
 static void check_placed(const char *workers, uint32_t virtual_nodes, double epsilon,
                          const char *want)
 {
@@ -166,8 +166,8 @@ TEST(a_fourth_worker_takes_38_of_128)
     ring_close(four);
 }
 
-/* Any order of joins and leaves that ends with the same set ends with the same owners; who comes
- * takes only for itself, who leaves loses only its own. */
+/* Any order of joins and leaves with the same final set has the same owners; a new worker only
+ * gains partitions, and a leaving worker's partitions alone move. */
 TEST(only_what_must_moves_and_order_never_shows)
 {
     enum { WORKERS = 12, PARTITIONS = 200 };
@@ -186,7 +186,7 @@ TEST(only_what_must_moves_and_order_never_shows)
             size_t w = (size_t)prng_below(&prng, WORKERS);
             struct str name = str_from(names[w]);
             CHECK_OK("before", ring_place(ring, PARTITIONS, before));
-            for (size_t p = 0; p < PARTITIONS; p++) { /* ids are freed with their worker */
+            for (size_t p = 0; p < PARTITIONS; p++) { /* a worker's id is freed with the worker */
                 struct str id = ring_worker(ring, before[p]);
                 was[p] = STR_EMPTY;
                 for (int i = 0; i < WORKERS; i++)
@@ -266,7 +266,7 @@ TEST(case_133_shares_in_proportion_to_weights)
     ring_close(ring);
 }
 
-/* Who comes and goes leaves the same ring as one that never knew the others. */
+/* A ring that workers joined and left equals a ring that never had them. */
 TEST(changes_in_place_are_a_ring_built_anew)
 {
     struct prng prng;

@@ -122,7 +122,7 @@ static struct machine sound(enum machine_state state)
 
 TEST(what_each_state_demands)
 {
-    /* y: must be set, n: must be empty, -: not looked at */
+    /* y: must be set, n: must be empty, -: ignored */
     static const struct {
         char host, cluster, error;
         const char *name;

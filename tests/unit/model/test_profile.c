@@ -308,7 +308,8 @@ TEST(what_is_no_fingerprint_is_not_read_as_one)
         arena_deinit(&arena);
     }
     prng_seed(&prng, 7);
-    for (int i = 0; i < 20000; i++) { /* read or not: what is read is what was written */
+    for (int i = 0; i < 20000;
+         i++) { /* the text may be refused; an accepted text is written back unchanged */
         static const char bytes[] = "|:;,=pk19-";
         char text[256];
         struct str from = str_from(fingerprints[prng_below(&prng, ARRAY_LEN(fingerprints))]);

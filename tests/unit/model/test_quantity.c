@@ -217,7 +217,7 @@ TEST(sums)
         const char *a, *b, *sum;
     } cases[] = {
         {"40Gi", "32Gi", "72Gi"},    {"1", "500m", "1500m"},
-        {"0", "1Gi", "1Gi"}, /* a zero takes the other's suffixes */
+        {"0", "1Gi", "1Gi"}, /* a zero takes the other operand's suffixes */
         {"0Ki", "1k", "1k"},         {"1Gi", "0", "1Gi"},
         {"1Gi", "1G", "2073741824"}, {"1Gi", "-1G", "73741824"},
         {"1e3", "1", "1001"},        {"100m", "-100m", "0"},

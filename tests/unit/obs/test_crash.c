@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Children that die on purpose, and what they say. */
+/* Children that crash, and their last output. */
 #include "obs/crash.h"
 
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static void never_done(struct job *job, enum err err)
     (void)job, (void)err;
 }
 
-/* The way our threads come to be: their signals are blocked, but for a fault's. */
+/* Starts a thread as muster does, with all signals blocked except those of faults. */
 static void die_in_worker(void)
 {
     struct real_io *real;
@@ -107,7 +107,7 @@ static void die_in_http_handler(void)
     client_ask(http_address(server), "GET /die HTTP/1.1\r\nHost: x\r\n\r\n", NULL);
 }
 
-/* The child's standard error, and how it ended. */
+/* Returns the child's standard error, and its exit status. */
 static char *last_words(void (*die)(void), int *ret_status)
 {
     int ends[2];
@@ -146,7 +146,7 @@ static const struct {
     void (*die)(void);
     int signal;
     const char *head;
-    bool frames; /* our own function is in the backtrace */
+    bool frames; /* the test's function is in the backtrace */
 } cases[] = {
     {"a failed assertion", die_by_assert, SIGABRT, "*** died by SIGABRT", true},
     {"an invalid address", die_by_segv, SIGSEGV,
@@ -203,7 +203,7 @@ TEST(an_overflowed_stack_still_has_last_words)
     free(said);
 }
 
-/* Bounded, so that a hang becomes a failure. */
+/* Bounded, so that a hang becomes a failed test. */
 static bool ends_in_time(pid_t child, int *ret_status)
 {
     for (int i = 0; i < 3000; i++) {

@@ -52,7 +52,7 @@ static void content_is(const char *why, const char *path, const char *suffix, co
     free(got);
 }
 
-struct reported { /* what was logged of the sink */
+struct reported { /* log lines about the sink */
     struct logger *logger;
     struct log_source log;
     int times;
@@ -162,7 +162,7 @@ TEST(a_file_moved_away_by_others_is_followed)
     events_close(events);
 }
 
-/* -- a full disk: a real limit on the file's size, and the fault file system -- */
+/* -- a full disk: a limit on the file's size, and the fault file system -- */
 
 TEST(a_full_disk_queues_reports_once_and_recovers)
 {
@@ -225,7 +225,7 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     logger_close(reported.logger);
 }
 
-/* RLIMIT_FSIZE makes the kernel itself write a part and then refuse, like a full disk. */
+/* With RLIMIT_FSIZE the kernel itself writes a part and then refuses, like a full disk. */
 static int limited_child(const char *path)
 {
     struct events_options options = file_options(path);
@@ -284,7 +284,7 @@ TEST(a_reader_that_stops_holds_up_nobody)
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     struct buf all;
     buf_init(&all, 64 << 20);
-    for (;;) { /* ends: nothing is queued and nothing is in the pipe */
+    for (;;) { /* ends when the queue and the pipe are empty */
         ssize_t got = read(ends[0], room, sizeof room);
         if (got > 0) buf_append(&all, str_of(room, (size_t)got));
         if (got <= 0 && events_flush(events)) {
@@ -331,7 +331,7 @@ TEST(the_rest_of_a_long_line_is_flushed_and_until_then_not_all_is_out)
         while ((piece = read(ends[0], in, sizeof in)) > 0) got += (size_t)piece;
         if (got < LONG - 65536) (void)events_flush(events);
     }
-    events_close(events); /* there is room for what is left */
+    events_close(events); /* the pipe has room for the rest */
     while ((piece = read(ends[0], in, sizeof in)) > 0) got += (size_t)piece;
     CHECK_SIZE("all of it", got, LONG + 1);
     close(ends[0]);
@@ -413,7 +413,7 @@ TEST(with_a_worker_the_directory_is_synced_there_too)
 {
     const char *path = fresh_path();
     struct real_io *real;
-    struct fs noted = *fs_real(); /* with one call watched; used from two threads */
+    struct fs noted = *fs_real(); /* counts one kind of call; used from two threads */
     struct events_options options = file_options(path);
     noted.sync_dir = noted_sync_dir;
     atomic_store(&dir_syncs, 0);
@@ -424,7 +424,7 @@ TEST(with_a_worker_the_directory_is_synced_there_too)
     struct events *events = sink(options);
     for (int i = 0; i < 2; i++) CHECK_OK("write", events_write(events, EVENT_KEEP, STR("x")));
     CHECK_U64("rotated", events_stats(events).rotations, 1);
-    /* What a worker has not begun when it is closed is given back undone. */
+    /* A closed worker returns jobs that it has not begun. */
     for (int i = 0; i < 10000 && atomic_load(&dir_syncs) == 0; i++) usleep(1000);
     events_close(events);
     real_io_close(real);

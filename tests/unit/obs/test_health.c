@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages, asked over HTTP, with a loop and a clock that the test moves. */
+/* The health pages over HTTP, with a loop and a clock that the test moves. */
 #include "obs/health.h"
 
 #include <pthread.h>
@@ -22,7 +22,7 @@
 #include "obs/ring.h"
 #include "prom_parse.h"
 
-/* Read by the HTTP thread while the test moves it. */
+/* The HTTP thread reads the clock while the test moves it. */
 struct shared_clock {
     struct clock clock;
     atomic_uint_fast64_t ms;

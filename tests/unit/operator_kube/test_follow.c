@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operator/kube/follow.h: what is reported of a list that ends, breaks off or is forgotten, in order.
+/* operator/kube/follow.h: the events of a list that ends, is interrupted or is forgotten, in order.
  * */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operator/kube/objects.h: what a pod asks for, and what is shown of machines. */
+/* operator/kube/objects.h: the requests of a pod, and the objects of machines. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ TEST(a_pod_asks_for_its_whole_life)
     }
 }
 
-/* -- what they ask for -- */
+/* -- requests of pods -- */
 
 static struct json *asked(const char *pod_text)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/config/config.h: what workers.md 24.12 says, by its numbers. */
+/* member/config/config.h: the cases of workers.md 24.12, by number. */
 #include "member/config/config.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static const struct option_table coordinator = {coordinator_options,
 static const struct option worker_options[] = {WORKER_OPTIONS_TOP, WORKER_OPTIONS_SECTIONS};
 static const struct option_table worker = {worker_options, ARRAY_LEN(worker_options)};
 
-/* What was said of a file, and the settings if it was nothing. */
+/* The problems of a file, and its settings when there are none. */
 struct loaded {
     struct conf *conf;
     struct buf problems, warnings;

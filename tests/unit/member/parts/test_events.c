@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/events/events.h: what workers.md 24.6 says, by its numbers. */
+/* member/events/events.h: the cases of workers.md 24.6, by number. */
 #include "member/events/events.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #define WORKER      "01JFEAVS7C5DE5XEAEAB91EBT6"
 #define FIELDS(...) ((const struct log_field[]){__VA_ARGS__, LOG_END})
 
-/* A clock that rests until it is moved. */
+/* A clock that only the test moves. */
 static uint64_t now_ms;
 static mono_ns fake_mono(struct clock *clock __attribute__((unused)))
 {
@@ -29,7 +29,7 @@ static wall_time fake_wall(struct clock *clock __attribute__((unused)))
 }
 static struct clock fake_clock = {fake_mono, fake_wall};
 
-/* A sink in a file, and what it was opened with. */
+/* A sink in a file, and its options. */
 struct rig {
     char path[4200];
     struct events *sink;
@@ -52,7 +52,7 @@ static struct rig rig_open(struct member_events_options options)
     return rig;
 }
 
-/* Closes it and gives all that was written; the caller's. */
+/* Closes the sink and returns everything it wrote; the caller frees the text. */
 static char *rig_close(struct rig *rig)
 {
     struct buf bytes;
@@ -392,7 +392,7 @@ TEST(a_full_disk_is_answered_and_nothing_else_is_lost)
     struct member_events *events;
     int full;
 
-    /* A device is no file to the file system; what takes no byte is standard output here. */
+    /* A device is no file to the file system, so the sink of /dev/full is standard output. */
     full = open("/dev/full", O_WRONLY);
     if (full < 0) SKIP("no /dev/full here");
     sink.kind = EVENTS_STDOUT;

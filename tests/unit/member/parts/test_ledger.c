@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/ledger: what workers.md 24.7 says, by its numbers, and what a damaged file or a full disk
- * must not do. */
+/* member/ledger: the cases of workers.md 24.7, by number, and the effects of a damaged file and of
+ * a full disk. */
 #include "member/ledger/ledger.h"
 
 #include <signal.h>
@@ -161,7 +161,7 @@ static void make_sample(const char *path, struct buf *ret_bytes)
     buf_deinit(&content);
 }
 
-/* Of what can be read; SIZE_MAX: it cannot. */
+/* Number of readable rows; SIZE_MAX: the file cannot be read. */
 static size_t rows_in(const char *path)
 {
     struct str records, key, value;
@@ -339,7 +339,7 @@ TEST(rows_of_the_process_before_stay)
 
     ledger = ledger_on(&rig, (struct member_ledger_options){.path = path});
     first = beat_of("third", 200);
-    member_ledger_beat(ledger, &first); /* before the file was read, as the next one */
+    member_ledger_beat(ledger, &first); /* sent before the file is read, like the next one */
     member_ledger_forget(ledger, STR("second"));
     RIG_UNTIL("written", &rig, member_ledger_stats(ledger).batches == 1);
     CHECK_U64("one had changed", member_ledger_stats(ledger).rows, 1);
@@ -452,7 +452,7 @@ TEST(a_file_of_somebody_elses_is_not_touched_and_beats_go_on)
     CHECK_TEXT("as it was", got, "redb and nothing of ours");
 }
 
-/* A limit on the size of files is in place of a full disk. */
+/* A limit on the size of files simulates a full disk. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -495,7 +495,7 @@ TEST(case_248_a_full_disk_disturbs_nobody_and_is_over_when_there_is_room)
     RIG_UNTIL("written again", &rig, member_ledger_stats(ledger).batches >= 1);
     CHECK("over", !member_ledger_stats(ledger).in_trouble);
 
-    limit_files(10000); /* full once more, in the middle of its life */
+    limit_files(10000); /* full again, while it is in use */
     beat_all(ledger, 300);
     RIG_UNTIL("fails", &rig, member_ledger_stats(ledger).in_trouble);
     limit_files(RLIM_INFINITY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/beat.h: what a beat says, by the numbers of workers.md 24.1. */
+/* member/beat.h: the content of a beat, by the numbers of workers.md 24.1. */
 #include "lib/test.h"
 #include "member/beat.h"
 #include "wire/pb/muster_v1_member.pb-c.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service over virtual I/O: replica, service and server on up to three hosts, time as it is
- * shown, by the numbers of workers.md 24. What needs no clock of its own is in
- * tests/integration/member. */
+/* The service over virtual I/O: replica, service and server on up to three hosts, by the numbers of
+ * workers.md 24. Cases without virtual time are in tests/integration/member. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -217,7 +216,7 @@ static struct node *follower(void)
     return &rig.nodes[(led->number + 1) % rig.count];
 }
 
-/* Nobody reaches this one, and it reaches nobody; the client does. */
+/* Cuts this node off from the other nodes; the client still reaches it. */
 static void cut(struct node *node, bool on)
 {
     for (size_t i = 0; i < rig.count; i++) {
@@ -323,7 +322,7 @@ static enum member_shown shown(struct node *node, uint32_t worker)
     return worker_shown(node->service, &row);
 }
 
-/* When the worker is first seen like that. */
+/* The time when the worker is first shown with that state. */
 static uint64_t seen_at(struct node *node, uint32_t worker, enum member_shown want)
 {
     for (uint64_t i = 0; i < WAIT_MS / STEP_MS && shown(node, worker) != want; i++)
@@ -514,7 +513,7 @@ TEST(a_failure_is_one_transition_under_any_leader) /* 78, 83, 84 */
     open_rig(3);
     worker_text(1, id);
     (void)beat(leader(), 1, PHASE_READY);
-    for (int i = 0; i < 3; i++) { /* each in its turn is cut off while the worker is silent */
+    for (int i = 0; i < 3; i++) { /* each leader in turn is cut off while the worker is silent */
         led = leader();
         sim_run_for(rig.sim, 2500);
         cut(led, true);
