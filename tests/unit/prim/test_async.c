@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls started now and answered later, in the caller's own loop. */
+/* Asynchronous calls, answered later in the caller's own loop. */
 #include <poll.h>
 #include <unistd.h>
 
@@ -239,7 +239,7 @@ TEST(many_threads_start_and_dispatch_at_once)
     CHECK_I64("each once", many.done, 2000);
 }
 
-/* A request that is filled anew for each call keeps what the last one left in it. */
+/* A reused request keeps the fields of its last call. */
 TEST(what_an_operation_does_not_read_is_never_looked_at)
 {
     struct fake fake;

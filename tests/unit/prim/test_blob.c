@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lease as bytes, and what becomes of it in another process. */
+/* A lease as bytes, and its use in another process. */
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -56,7 +56,7 @@ TEST(one_byte_changed_is_no_blob)
     }
 }
 
-/* Somebody who knows the checksum changes a field. */
+/* Changes a field and fixes the checksum. */
 static enum err forge(size_t at, uint8_t value)
 {
     uint8_t bytes[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What prim/ does around a backend: refusals before any I/O, retries, handles, closing. */
+/* prim/ around a backend: refusals before any I/O, retries, handles, closing. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -224,7 +224,7 @@ TEST(a_lease_is_safe_from_the_send_and_not_longer)
     struct turned_clock clock = {INT64_C(5000000000)};
     coord_options options = {.now = turned_clock_now, .now_arg = &clock};
     fake_init(&fake);
-    fake.sent_ns = INT64_C(4900000000); /* the backend says that it left earlier */
+    fake.sent_ns = INT64_C(4900000000); /* the backend reports an earlier send time */
     check_result("opens", fake_open(&fake, &options, &store), COORD_OK, COORD_R_NONE);
     check_result("granted",
                  coord_create_if_absent(store, NULL, TEXT("a"), TEXT(""), 1000, "me", &lease),
@@ -340,7 +340,7 @@ static coord_result replays_without_a_lease(struct fake *fake, enum fault_op op,
     return prim_ok(COORD_R_REPLAYED);
 }
 
-/* The entry was made by the same id, and without a lease: there is nothing to hold. */
+/* The same id made the entry without a lease: there is no lease to return. */
 TEST(a_request_id_that_made_no_lease_gives_none)
 {
     struct fake fake;

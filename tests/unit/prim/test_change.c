@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prim/change.h over a store in memory that loses races, requests and answers when the test says so. */
+/* prim/change.h over a store in memory that loses races, requests and answers on request. */
 #include "prim/change.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct fake {
     enum fault fault; /* of the next write */
     struct claim_envelope rival;
     bool always; /* each write loses a race against a renewal */
-    bool hasty;  /* it guesses also when an earlier attempt may have been applied */
+    bool hasty;  /* it also guesses after an attempt that may have been applied */
     int reads, writes, lists, begun;
     int64_t now_ns;
 };
@@ -59,7 +59,7 @@ static void store(struct fake *fake, struct str key, const struct claim_envelope
     struct record *record = record_of(fake, key);
     struct prim_seen *seen = &record->seen;
     struct claim_envelope kept = *envelope;
-    struct record before = *record; /* a renewal borrows from what it replaces */
+    struct record before = *record; /* a renewal borrows texts of the record that it replaces */
     if (envelope->owner.at == record->owner) kept.owner.at = before.owner;
     if (envelope->value.at == record->value) kept.value.at = before.value;
     if (kept.value.len > 0) memcpy(record->value, kept.value.at, kept.value.len);

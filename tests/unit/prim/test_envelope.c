@@ -52,7 +52,7 @@ TEST(it_is_appended_to_what_is_there)
     buf_deinit(&bytes);
 }
 
-/* The layout of docs/formats/envelope.md, byte by byte: others read it. */
+/* The layout of docs/formats/envelope.md, byte by byte, because other programs read it. */
 TEST(the_layout_is_the_documented_one)
 {
     struct buf bytes = encoded(&sample);
@@ -94,7 +94,7 @@ TEST(the_ceiling_of_the_buffer_is_kept)
     buf_deinit(&bytes);
 }
 
-/* Numbers a server made up would be added to clocks and multiplied. */
+/* Invalid numbers of a server would be added to clocks and multiplied. */
 TEST(a_lease_of_no_time_or_of_more_than_there_is_is_refused)
 {
     static const int64_t bad[] = {0, 86400001, INT64_MAX};

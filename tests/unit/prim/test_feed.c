@@ -11,7 +11,7 @@
 #include "prim/backend.h"
 #include "prim/thread.h"
 
-/* Of the keys at the top. */
+/* A feed of the keys at the top level. */
 static struct prim_feed *test_feed(void)
 {
     return prim_feed_open((struct prim_scope){STR_EMPTY, true});
@@ -44,7 +44,7 @@ static bool readable(struct prim_feed *feed)
     return poll(&fd, 1, 0) == 1;
 }
 
-/* What waits, as a text: "BEGIN a=3 END@5 PUT a=6 ..." */
+/* The queued events as text: "BEGIN a=3 END@5 PUT a=6 ..." */
 static char *all_of(struct prim_feed *feed)
 {
     static char text[4096];
@@ -280,8 +280,8 @@ TEST(nothing_follows_the_end)
     prim_feed_close(feed);
 }
 
-/* A producer that never waits, a reader that does: whatever is lost on the way, the reader's copy
- * is the producer's in the end, and no key ever goes back. */
+/* A producer that never waits and a slow reader. Events may be lost, but in the end the reader's
+ * copy equals the producer's, and no key ever goes back. */
 enum { KEYS = 50, CHANGES = 300000 };
 struct race {
     struct prim_feed *feed;
@@ -315,7 +315,7 @@ static void *produce(void *arg)
         if (i % 90000 == 0) { prim_feed_resync(race->feed); }
         if (prim_feed_wants_snapshot(race->feed)) { fill(race); }
     }
-    /* The reader may have to read RESYNC before one is wanted. */
+    /* The reader may have to read RESYNC before it asks for one. */
     prim_feed_resync(race->feed);
     fill(race);
     prim_feed_end(race->feed, COORD_R_NONE);
@@ -352,7 +352,7 @@ TEST(a_fast_producer_and_a_slow_reader_agree_in_the_end)
             break;
         case COORD_RESYNC:
             resyncs++;
-            (void)poll(NULL, 0, 1); /* slow enough that it overflows now and then */
+            (void)poll(NULL, 0, 1); /* slow enough that the queue sometimes overflows */
             break;
         default: CHECK("no other event", false);
         }
@@ -402,7 +402,8 @@ TEST(no_call_of_on_room_is_under_way_once_it_was_taken_back)
     pthread_t reader, other;
     prim_feed_on_room(asking.feed, ask_slowly, &asking);
     snapshot(asking.feed, NULL, 0, 1);
-    for (uint64_t i = 0; i < 2; i++) { /* one overflow before the reader has begun asks at once */
+    for (uint64_t i = 0; i < 2;
+         i++) { /* one overflow before the reader starts requests a snapshot at once */
         coord_event event;
         CHECK_I64("the snapshot", prim_feed_next(asking.feed, 0, &event), 1);
     }

@@ -6,7 +6,7 @@
 static const struct prim_call call = {.request_id = {{7}}};
 static const coord_id other_request = {{9}};
 
-/* An acquire of 3 slots by "me"; what a test wants otherwise, it sets. */
+/* An acquire of 3 slots by "me"; tests change fields. */
 static struct prim_acquire acquire(uint32_t flags, uint32_t prefer)
 {
     return (struct prim_acquire){.group = STR("g"),
@@ -57,7 +57,7 @@ TEST(a_request_that_has_a_slot_gets_it_again_whatever_changed_since)
 {
     struct prim_acquire in = acquire(COORD_NO_CREATE, COORD_NO_SLOT);
     struct prim_group group;
-    prim_group_begin(&group, &call, &in, 2); /* resized, and the record of 0 slots below */
+    prim_group_begin(&group, &call, &in, 2); /* resized; the record has 0 slots */
     prim_group_held(&group, 0, &other_request, STR("me"), -1);
     prim_group_held(&group, 2, &call.request_id, STR("me"), -1);
     CHOOSES("before count, owner and rest", &group, 0, PRIM_GROUP_REPLAY, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gRPC thread calls over a channel that answers as the test says. */
+/* A gRPC thread over a channel with scripted answers. */
 #include "prim/grpc_thread/op.h"
 
 #include <string.h>
@@ -126,7 +126,7 @@ static void answers(struct rpc_outcome outcome, const char *message)
     answer_fn(answer_owner, NULL, &outcome, str_from(message));
 }
 
-/* The slice is over and nothing came; `err` says whether it may have been heard. */
+/* The slice ends without an answer; `err` says whether the server may have received the call. */
 static void silence(enum err err)
 {
     now_ns += (int64_t)sent.timeout_ms * 1000000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guards over a backend that only notes which watches are open; the test sends their events. */
+/* Guards over a backend that only records open watches; the test sends their events. */
 #include "prim/guard.h"
 
 #include <pthread.h>
@@ -24,11 +24,11 @@ struct rig {
     struct prim_backend_ops ops;
     struct prim_host host;
     struct prim_guards *guards;
-    struct prim_guard *of[16]; /* of each lease, by the first byte of its id */
+    struct prim_guard *of[16]; /* by the first byte of the lease's id */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct watch watches[WATCHES_CAP];
-    size_t opened, ended, refuse; /* refuse: so many watches are refused */
+    size_t opened, ended, refuse; /* refuse: number of watches to refuse */
     struct loss losses[LOSSES_CAP];
     size_t loss_count;
 };
@@ -246,7 +246,7 @@ TEST(many_keys_of_a_bucket_share_a_watch_that_has_not_gone_past_their_grant)
     CHECK("whole", r.watches[2].bucket);
     CHECK_U64("after its grant", prim_feed_since(r.watches[2].feed), 13);
     add(&r, &ids[3], "a/4", 12);
-    add(&r, &ids[4], "a/0", 4); /* from before: what happened to it would be missed */
+    add(&r, &ids[4], "a/0", 4); /* older than the watch: its events would be missed */
     wait_for(&r, &r.opened, 4);
     CHECK_U64("a watch of its own", prim_feed_since(r.watches[3].feed), 5);
     send(&r, 2, COORD_DELETE, "a/4", 20, 0);
@@ -305,7 +305,7 @@ TEST(no_key_joins_a_watch_that_cannot_show_its_end)
     wait_for(&r, &r.opened, 3); /* the second has ended */
     send(&r, 2, COORD_SNAPSHOT_BEGIN, "a/", 0, 0);
     add(&r, &(coord_id){{4}}, "a/4", 50);
-    wait_for(&r, &r.opened, 4); /* its entry may have passed in the snapshot of the third */
+    wait_for(&r, &r.opened, 4); /* its entry may have been in the snapshot of the third */
     CHECK_SIZE("nothing is lost", r.loss_count, 0);
     rig_close(&r);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a lease is renewed and when it is lost, with time as an argument. */
+/* When a lease is renewed and when it is lost; time is an argument. */
 #include "base/prng.h"
 #include "lib/test.h"
 #include "prim/keeper_core.h"
@@ -133,7 +133,7 @@ TEST(an_answer_that_is_no_newer_starts_no_loop)
     CHECK("once", !renewed(&core, 5 * MS, 5 * MS).renew);
 }
 
-/* Any order of events, any pauses: what must never happen. */
+/* Invariants for any order of events and pauses. */
 TEST(whatever_happens_it_is_lost_once_and_nothing_is_sent_after)
 {
     uint64_t seed = test_seed();
@@ -169,7 +169,7 @@ TEST(whatever_happens_it_is_lost_once_and_nothing_is_sent_after)
                                                      now >= core.sent_ns + ttl_ms * MS / 3);
                 sent = last = now;
             }
-            /* Mostly on time, sometimes early (an event), sometimes after a long pause. */
+            /* Usually on time, sometimes early (an event), sometimes after a long pause. */
             int64_t wake = effects.wake_ns == INT64_MAX ? now + ttl_ms * MS : effects.wake_ns;
             now = prng_chance(&prng, 100000)
                       ? now + (int64_t)prng_below(&prng, 2u * (uint64_t)ttl_ms) * MS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What muster:// makes of a call that did not end well. */
+/* The results of muster:// for calls that failed. */
 #include "lib/test.h"
 #include "prim/native/reply.h"
 

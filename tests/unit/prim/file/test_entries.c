@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries and leases of a file store, in one process: the answers of the contract, and the contents
- * on the disk after them. */
+/* Entries and leases of a file store in one process: the answers of the contract, and the disk's
+ * content after them. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -290,7 +290,8 @@ static int no_room_to_publish(void *arg, enum file_step step)
     return step == STEP_S10 && (*times)-- > 0 ? ENOSPC : 0;
 }
 
-/* prim repeats an open answer with the same ids: what the first attempt left must not stop it. */
+/* prim repeats an unknown answer with the same ids: files of the first attempt must not block it.
+ * */
 TEST(a_lease_whose_head_had_no_room_is_made_by_the_repeat)
 {
     struct rig rig;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prim/kube/lease.h and sights.h: the contents of an object, and when a holder counts as gone. */
+/* prim/kube/lease.h and sights.h: the content of an object, and when a holder counts as gone. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ TEST(names_are_forty_characters_of_base32_of_sha256)
     CHECK_SIZE("a DNS name of 44 characters", strlen(name), 44);
 }
 
-/* The server's part is added to what we wrote. */
+/* Adds the server's fields to the written object. */
 static struct json *stored(const struct lease_write *write, const char *extra)
 {
     struct json *json = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short words for tests of the memory store: a store, a time, what its watches reported, one lease a
+/* Helpers for tests of the memory store: a store, a clock, recorded watch events, and one lease per
  * handle. */
 #ifndef TESTS_UNIT_PRIM_MEMORY_RIG_H
 #define TESTS_UNIT_PRIM_MEMORY_RIG_H
@@ -22,15 +22,15 @@ struct rig {
     struct memory_shared *shared;
     struct prim_host host;
     _Atomic int64_t now;
-    uint64_t ids; /* request and lease ids are counted, so that runs repeat */
-    /* of the watches, under the store's mutex */
+    uint64_t ids; /* request and lease ids are counters, so that runs are reproducible */
+    /* of the watches; protected by the store's mutex */
     struct rig_event events[RIG_EVENTS];
     size_t event_count;
     struct prim_feed *feeds[RIG_WATCHES];
     void *watches[RIG_WATCHES];
     size_t watch_count;
 };
-/* A handle: what prim would keep. */
+/* A handle as prim keeps it. */
 struct hand {
     struct prim_held held[4];
     char keys[4][64];
@@ -88,7 +88,7 @@ static inline void rig_on_event(void *owner, const struct prim_event *event)
     *reported = (struct rig_event){event->type, event->revision, event->token, ""};
     (void)snprintf(reported->key, sizeof reported->key, "%.*s", STR_ARG(event->key));
 }
-/* From now on the changes of that bucket's keys are reported. */
+/* Records the changes of the bucket's keys from now on. */
 static inline void rig_watch(struct rig *d, const char *bucket)
 {
     struct prim_call call = rig_call(d);
@@ -105,7 +105,7 @@ static inline void rig_expire(struct rig *d)
     memory_enter(d->shared);
     memory_leave(d->shared);
 }
-/* What was reported since the last time; at most `max`, which is checked. */
+/* Returns the events since the last call; CHECKs that there are at most `max`. */
 static inline size_t rig_events_of(struct rig *d, struct rig_event *events, size_t max)
 {
     memory_enter(d->shared);
@@ -232,7 +232,7 @@ static inline coord_result rig_resize(struct rig *d, const char *group, uint64_t
     struct prim_call call = rig_call(d);
     return d->b->ops->resize(d->b, &call, str_from(group), expected, count);
 }
-/* The live entry, until the next call; or NULL. */
+/* The live entry or NULL; valid until the next call. */
 static inline const struct memory_record *rig_get(struct rig *d, const char *key)
 {
     memory_enter(d->shared);

@@ -27,7 +27,7 @@ TEST(the_level_of_the_api_shows_the_server)
     CHECK_ERR("nothing", jet_decode_account(STR(""), &account, &note), ERR_PARSE);
 }
 
-/* A good configuration, with one part replaced. */
+/* A valid configuration with one part replaced. */
 static struct jet_stream stream_with(const char *instead_of, const char *with)
 {
     static const char good[] =
