@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client of a provider, against a server that follows a script: what each call carries, how
- * each answer ends it, where calls wait, and a List in chunks. */
+/* The client of a provider, against a scripted server: the content of each call, the effect of each
+ * answer, where calls wait, and a List in chunks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct answered {
     char text[200];
     char bytes[200];
     size_t len;
-    bool again; /* asks once more when it ends */
+    bool again; /* sends one more request when it ends */
 };
 static struct answered heard, many[200];
 
@@ -402,7 +402,7 @@ static void fence_first(struct scripted *s, struct scripted_request *r)
         scripted_echo(s, r);
 }
 
-/* A proxy that sends a call twice gets the second copy refused. */
+/* A proxy that sends a call twice gets a refusal for the copy. */
 TEST(a_fence_is_believed_when_it_names_a_newer_epoch_or_is_said_twice)
 {
     static const char none[] = "go away", own[] = "token (7, 1) is not newer than (7, 1): shard a",
@@ -654,7 +654,7 @@ TEST(a_connection_that_says_nothing_for_a_whole_call_is_left)
     }
 }
 
-/* A provider that does not read: what is given to a connection has a bound in bytes, too. */
+/* A provider that does not read: the bytes on one connection are bounded, too. */
 TEST(large_requests_wait_for_their_turn_and_are_counted)
 {
     enum { LARGE = 12 << 20 };
@@ -710,7 +710,7 @@ struct received {
     struct buf bytes;
     struct provider_chunk *held[CHUNKS_KEPT];
     unsigned chunks, held_count, ends;
-    bool hold; /* does not give chunks back by itself */
+    bool hold; /* keeps chunks until the test returns them */
     struct answered end;
 };
 static struct received got;
@@ -878,7 +878,7 @@ TEST(a_list_that_is_refused_or_empty_says_so)
     fetch((struct provider_fetch_request){0}, false);
     CHECK("ends", world_wait(&world, is_over, &got));
     CHECK_U64("no message is no list", got.end.end, PROVIDER_UNKNOWN);
-    world.servers[0].on_request = scripted_echo; /* of an empty request: an empty list */
+    world.servers[0].on_request = scripted_echo; /* the echo of an empty request is an empty list */
     fetch((struct provider_fetch_request){0}, false);
     CHECK("ends", world_wait(&world, is_over, &got));
     CHECK_U64("an empty list is one", got.end.end, PROVIDER_DONE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A List as it arrives: the same however it is cut, one bad record costs only itself. */
+/* A List as it arrives: the result does not depend on the cuts, and a bad record costs only itself.
+ * */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ struct world {
     struct dimensions dimensions;
     struct machine_reader *reader;
     struct buf bytes;    /* the answer */
-    struct buf reported; /* what came of it, as a line per event */
+    struct buf reported; /* its events, one per line */
     struct provider_list *list;
     enum err answer; /* of on_machine */
 };
@@ -90,7 +91,8 @@ TEST(however_it_is_cut_the_same_comes_out)
         put_machine(&w, "c");
         for (left = buf_peek(&w.bytes); left.len > 0;) {
             size_t n = 1 + prng_below(&prng, round % 2 ? 7 : 400);
-            char *piece = malloc(min_size(n, left.len)); /* so that a sanitizer sees its end */
+            char *piece =
+                malloc(min_size(n, left.len)); /* so that a sanitizer sees a read past the end */
             n = min_size(n, left.len);
             memcpy(piece, left.at, n);
             CHECK_OK("a piece", provider_list_feed(w.list, str_of(piece, n), NULL));

@@ -7,11 +7,11 @@
 #include "lib/test.h"
 #include "rpc/server_internal.h"
 
-enum { WAIT_MS = 60000, BODY_MAX = 64 << 20, SETTLE_MS = 5 }; /* for SETTINGS to go both ways */
+enum { WAIT_MS = 60000, BODY_MAX = 64 << 20, SETTLE_MS = 5 }; /* until SETTINGS went both ways */
 
-static char tls_stub; /* in virtual time contexts are not looked into */
+static char tls_stub; /* virtual time never reads TLS contexts */
 
-/* -- what a client is reported -- */
+/* -- events of a client -- */
 
 struct answer *client_answer(struct client *c, int32_t stream)
 {

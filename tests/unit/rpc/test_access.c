@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may call what: every kind of identity against every rule, every method of every contract in
- * the table, and every registered method over a connection that shows each identity. */
+/* Access control: every kind of identity against every rule, every method of every contract in the
+ * table, and every registered method over a connection with each identity. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define ONE(text)   .uris = (const struct str[]){{text, sizeof(text) - 1}}, .uri_count = 1
 #define ALLOW(kind) BIT(kind)
 
-/* What each shows, and which rules let it pass (ACCESS_ANYONE always does). */
+/* Each identity, and the rules that allow it (ACCESS_ANYONE always does). */
 static const struct {
     const char *why;
     struct tls_identity identity;
@@ -101,7 +101,8 @@ TEST(an_id_must_be_the_one_in_the_request)
 
 /* -- the table -- */
 
-/* The next field numbered `number` of an encoded message; field 1 of a declaration is its name. */
+/* The next field with number `number` of an encoded message; field 1 of a declaration is its name.
+ * */
 static bool next_of(struct str message, uint32_t number, size_t *cursor, struct str *ret_payload)
 {
     const uint8_t *at = (const uint8_t *)message.at + *cursor;
@@ -213,7 +214,7 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
 }
 static const struct rpc_handler handler = {.on_message = on_message};
 
-/* One method per rule, beside echo and health: all that is registered is walked. */
+/* One method per rule, beside echo and health: the test calls every registered method. */
 static void add_methods(struct rig *r)
 {
     static const char *const paths[] = {

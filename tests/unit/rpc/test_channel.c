@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where calls go: dialing, back-off, a warm second connection, leaders, keep-alive, closing. */
+/* The channel: dialing, back-off, a warm second connection, leaders, keep-alive, closing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -147,7 +147,7 @@ TEST(a_caller_that_starts_anew_at_each_failure_does_not_hold_the_loop)
                                  STR("x"), restart_at_end, &count, NULL));
     for (int i = 0; i < 2000 && count < 1000; i++) world_run(&world, 10);
     CHECK_U64("all of them", count, 1000);
-    /* A turn runs a task that defers itself up to 16 times (io/loop.h). */
+    /* One turn runs a task that defers itself up to 16 times (io/loop.h). */
     CHECK("turn by turn", loop_stats(sim_host_io(world.client)->loop).turns - turns >= 1000 / 16);
     close_all();
 }
@@ -157,14 +157,14 @@ TEST(attempts_to_connect_back_off_within_their_bounds)
     size_t before;
 
     open_world();
-    world.servers[0].refuse = true; /* accepts, then closes: each dial is seen */
+    world.servers[0].refuse = true; /* accepts, then closes: each dial is counted */
     world_channel(&world,
                   (struct rpc_channel_options){.backoff_first_ms = 1000, .backoff_max_ms = 8000});
     world_run(&world, 900);
     before = world.servers[0].accepted;
     CHECK("the first at once, then a pause of up to a second", before >= 1 && before <= 4);
     world_run(&world, 60000);
-    /* Pauses are drawn from 0..8 s: about fifteen in a minute, and never a storm. */
+    /* Pauses are drawn from 0..8 s: about fifteen in a minute. */
     CHECK("it goes on", world.servers[0].accepted > before + 3);
     heard = (struct heard){0};
     close_all();
@@ -177,7 +177,7 @@ TEST(a_server_that_drops_us_at_once_is_not_dialed_in_a_storm)
     open_world();
     world_channel(&world,
                   (struct rpc_channel_options){.backoff_first_ms = 500, .backoff_max_ms = 5000});
-    for (int i = 0; i < 1000; i++) { /* ten seconds; each connection dies as soon as it is ready */
+    for (int i = 0; i < 1000; i++) { /* ten seconds; each connection ends as soon as it is ready */
         world_run(&world, 10);
         if (rpc_channel_ready(world.channel) && world.servers[0].accepted > dials) {
             dials = world.servers[0].accepted;
@@ -208,7 +208,7 @@ TEST(a_warm_second_connection_takes_over_at_once)
     CHECK_TEXT("calls go to the first", who_answers(), "s0");
     CHECK_TEXT("the second is another", rpc_channel_warm_peer(world.channel), "s1:7000");
     sim_host_die(world.hosts[0], SIM_KILLED);
-    world_run(&world, 50); /* the kernel says that it is gone */
+    world_run(&world, 50); /* the kernel reports the end */
     before = sim_now(world.sim).ns;
     CHECK_TEXT("the second takes over", who_answers(), "s1");
     took = sim_now(world.sim).ns - before;
@@ -225,7 +225,8 @@ static struct rpc_channel *fleet[FLEET];
 static struct metrics *fleet_metrics;
 static struct rpc_client_metrics *fleet_counts;
 
-/* Client i lists the servers from i on, so each server is a third's active one, a third's spare. */
+/* Client i lists the servers from i on, so each server is active for a third of the clients and
+ * spare for another third. */
 static void open_fleet(uint64_t seed)
 {
     world_open(&world, seed);
@@ -269,8 +270,8 @@ static uint64_t fleet_dials(void)
     return counter_value(fleet_counts->dials);
 }
 
-/* The handshakes of thousands in one moment take the cores that the other servers need to elect a
- * leader with. A channel with a live connection is in no hurry. */
+/* Thousands of handshakes at one moment take the cores that the other servers need to elect a
+ * leader. A channel with a live connection can wait. */
 TEST(after_a_death_nobody_with_a_live_connection_dials_at_once)
 {
     uint64_t in_second[REDIAL_SECONDS + 2] = {0}, all = 0;
@@ -306,7 +307,7 @@ TEST(a_server_that_goes_away_gets_no_more_calls)
     struct heard running;
 
     open_world();
-    world.servers[0].on_request = NULL; /* its one call keeps the connection open */
+    world.servers[0].on_request = NULL; /* its one open call keeps the connection open */
     world_channel(&world,
                   (struct rpc_channel_options){.addresses = world_addresses, .warm_second = true});
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
@@ -506,7 +507,7 @@ TEST(a_late_answer_dials_nothing_while_the_server_lives)
 TEST(silence_is_broken_by_pings_and_a_dead_peer_is_found)
 {
     open_world();
-    world.servers[0].on_request = NULL; /* never answers, but its HTTP/2 does */
+    world.servers[0].on_request = NULL; /* never answers, but its HTTP/2 layer does */
     world_channel(&world,
                   (struct rpc_channel_options){.ping_after_ms = 1000, .ping_timeout_ms = 500});
     ask(&world, &heard, (struct rpc_call_options){.wait_for_ready = true}, STR("x"));
@@ -519,7 +520,8 @@ TEST(silence_is_broken_by_pings_and_a_dead_peer_is_found)
     close_all();
 }
 
-/* Or a server could switch our pings off, for itself and for every other of the channel. */
+/* Otherwise a server could disable keep-alive pings, for itself and for the channel's other
+ * servers. */
 TEST(a_server_that_wants_calm_gets_half_the_pings_however_often_it_says_so)
 {
     static const char calm[] = "\0\0\x08\x07\0\0\0\0\0" /* GOAWAY */
@@ -557,7 +559,7 @@ TEST(a_warm_connection_is_known_to_be_alive)
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
     CHECK_TEXT("calls go to the first", who_answers(), "s0");
     CHECK_TEXT("the second", rpc_channel_warm_peer(world.channel), "s1:7000");
-    sim_host_die(world.hosts[1], SIM_POWER_CUT); /* silently, and no call would notice */
+    sim_host_die(world.hosts[1], SIM_POWER_CUT); /* without a TCP end, and no call would notice */
     world_run(&world, 5000);
     CHECK("it is found dead, and replaced",
           strcmp(rpc_channel_warm_peer(world.channel), "s1:7000") != 0);

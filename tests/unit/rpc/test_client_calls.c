@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls as their callers see them: what goes out, streams and flow control, deadlines,
- * cancellation, limits. */
+/* Calls as their callers see them: requests, streams and flow control, deadlines, cancellation,
+ * limits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -325,7 +325,8 @@ TEST(a_caller_that_pauses_holds_the_server_and_then_gets_everything)
     CHECK_U64("one message, then silence", heard.messages, 1);
     CHECK("the server is held", sent < 30 && h2_stream_pending(r->peer->h2, r->stream) > 0);
     scripted_trailers(r, "0", NULL);
-    for (size_t i = 0; i < sent && heard.ends == 0; i++) { /* one at a time, as it likes */
+    for (size_t i = 0; i < sent && heard.ends == 0;
+         i++) { /* one at a time, as the caller resumes */
         CHECK_U64("no more than asked for", heard.messages, i + 1);
         rpc_call_resume(heard.call);
         for (int k = 0; k < 50 && heard.messages == i + 1 && heard.ends == 0; k++) {
@@ -359,7 +360,7 @@ TEST(an_answer_that_is_whole_waits_for_a_paused_caller)
     CHECK("ends", wait_end(&world, &heard));
     CHECK_OK("done", heard.err);
     close_all();
-    /* And when the connection dies meanwhile, the answer is still whole. */
+    /* If the connection ends meanwhile, the answer is still complete. */
     open_with(scripted_echo, (struct rpc_channel_options){0});
     start((struct rpc_call_options){0});
     heard.pause_at_message = true;
@@ -377,8 +378,8 @@ TEST(an_answer_that_is_whole_waits_for_a_paused_caller)
     close_all();
 }
 
-/* A server that ends an answer early may reset the stream, and ours does; who does not, and then closes
- * the connection, has answered all the same. */
+/* A server that ends an answer early may reset the stream, and muster's does. A server that does
+ * not, and then closes the connection, has answered as well. */
 TEST(an_answer_that_is_whole_outlives_the_connection_before_the_request_has_ended)
 {
     static const char ok[] = "\0\0\x0f\1\5\0\0\0\1" /* HEADERS, their end and the stream's */
@@ -424,7 +425,7 @@ TEST(a_deadline_is_kept_here_whatever_the_server_does)
     world_run(&world, 500);
     CHECK_U64("the server is reported", world.servers[0].peers[0].reset_code, H2_CANCEL);
     close_all();
-    /* Never sent, because nobody is there. */
+    /* Never sent, because no server is there. */
     open_with(never_answer, (struct rpc_channel_options){0});
     sim_host_die(world.hosts[0], SIM_POWER_CUT);
     ask(&world, &heard, (struct rpc_call_options){.timeout_ms = 700, .wait_for_ready = true},
@@ -469,7 +470,7 @@ TEST(cancelling_resets_the_stream_and_ends_once)
     heard_deinit(&heard);
     start((struct rpc_call_options){0});
     CHECK_OK("send", rpc_call_send(heard.call, STR("hi")));
-    rpc_call_cancel(heard.call); /* in the same turn: not a byte has left */
+    rpc_call_cancel(heard.call); /* in the same turn: no byte was sent */
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("was not done, for certain", heard.err, ERR_CANCELLED);
     world_run(&world, 200);

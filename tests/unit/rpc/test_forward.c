@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A follower and a leader on our server, and a client that only knows the follower. */
+/* A follower and a leader with muster's server, and a client that only knows the follower. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ struct node {
     struct rpc_forward_gate gates[4];
     bool leads, server_closed, forwarder_closed;
     unsigned served, done;
-    char seen[512];        /* of the last call: metadata the test looks for */
-    struct rpc_call *held; /* a call that is not answered */
+    char seen[512];        /* metadata of the last call that the test checks */
+    struct rpc_call *held; /* a call without an answer */
     bool hold, sink;
     uint64_t deadline_left_ms;
 };
@@ -260,7 +260,7 @@ TEST(calls_that_stay_reach_the_handler_itself)
 TEST(a_call_is_passed_on_once)
 {
     open_pair();
-    nodes[LEADER].leads = false; /* each takes the other for the leader */
+    nodes[LEADER].leads = false; /* each believes that the other leads */
     CHECK_OK("leader", rpc_forwarder_set_leader(nodes[LEADER].forwarder, "s0:7100"));
     ask(&world, &heard, (struct rpc_call_options){.path = "/t.T/Unary"}, STR("x"));
     CHECK("ends", wait_end(&world, &heard));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a provider must do (wire.md 3.2, 8 and 9), on the book alone. */
+/* The duties of a provider (wire.md 3.2, 8 and 9), on the book alone. */
 #include "library.h"
 
 #include <stdio.h>
@@ -78,7 +78,7 @@ TEST(a_refusal_names_shard_machine_token_and_mark)
     book_close(book);
 }
 
-/* The successor has touched machine a only, and the older process is refused on b as well. */
+/* The successor changed machine a only, but the older process is refused on b as well. */
 TEST(an_older_epoch_of_a_shard_is_fenced_on_every_machine)
 {
     struct book *book = library_open();
@@ -693,7 +693,8 @@ TEST(a_list_shows_one_moment_whatever_happens_while_it_is_sent)
     buf_init(&bytes, 1 << 20);
     CHECK_OK("open", book_walk_open(book, &(struct book_filter){0}, &walk, &note));
     CHECK_OK("a little", book_walk_next(walk, 1, &bytes));
-    for (int i = 0; i < 50; i += 2) { /* one of two changes, some twice, some go, some come */
+    for (int i = 0; i < 50;
+         i += 2) { /* every second machine changes, some twice; some leave, some arrive */
         char id[16];
         snprintf(id, sizeof id, "m-%04d", i);
         if (i % 8 == 0)
@@ -711,7 +712,7 @@ TEST(a_list_shows_one_moment_whatever_happens_while_it_is_sent)
     book_walk_close(walk);
     library_list(book, &(struct book_filter){0}, &after);
     CHECK("it has changed", !str_equal(buf_peek(&before.text), buf_peek(&after.text)));
-    /* The bytes say what they said before: read by the decoder of the shard's own kind. */
+    /* The bytes are unchanged; the shard's decoder reads them. */
     for (int i = 0; i < 50; i++) {
         char id[16];
         snprintf(id, sizeof id, "m-%04d", i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The catalogue backend in virtual time: how long things take, how they fail, what is taken back,
- * and a catalogue that changes. */
+/* The catalogue backend in virtual time: durations, failures, preemptions, and a catalogue that
+ * changes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void nothing(struct task *task)
     (void)task;
 }
 
-/* A turn of the loop, as a call that arrives would be. */
+/* Runs one turn of the loop, like an arriving call. */
 static void turn(struct world *w)
 {
     struct task task;
@@ -166,7 +166,7 @@ TEST(failures_are_repaired)
     CHECK_U32("given back", call(&w, OPERATION_DELETE, "x-a-000001", 0), GRPC_OK);
     (void)sim_run_for(w.sim, 1100);
     CHECK_U64("at once, without a repair", count(&w, MACHINE_SPECULATIVE), 1);
-    (void)sim_run_for(w.sim, 48800); /* to the ten seconds in which a repair would have come */
+    (void)sim_run_for(w.sim, 48800); /* past the ten seconds after which a repair would run */
     CHECK_U32("create", call(&w, OPERATION_CREATE, "x-a-000001", 0), GRPC_OK);
     (void)sim_run_for(w.sim, 9900);
     CHECK_U64("no old repair comes between", count(&w, MACHINE_CREATING), 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command backend against scripts that do as they should, and against those that hang, flood,
- * print garbage or are not there. */
+/* The command backend against correct scripts, and scripts that hang, flood, print garbage or do
+ * not exist. */
 #include "provider/host/command.h"
 
 #include <signal.h>
@@ -54,7 +54,7 @@ TEST(a_script_gets_its_task_and_its_answer_is_reported)
     CHECK("one line", text.len > 0 && str_find(text, '\n') == text.len - 1);
     text = str_trim(text);
     CHECK("the value is written whole", strstr(text.at, "\"group\":\"a\\u0000b\"") != NULL);
-    /* Our own reader takes no NUL in a text; others do. */
+    /* muster's own reader refuses NUL in a text; other readers accept it. */
     char *nul = strstr(text.at, "\\u0000");
     memcpy(nul, "------", 6);
     CHECK_OK("JSON", json_open(text, 1 << 20, &json, NULL));

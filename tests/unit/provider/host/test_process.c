@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process backend with real processes: a life, deaths nobody asked for, and a provider that
- * comes back to what an earlier one left. */
+/* The process backend with real processes: their life cycle, unexpected deaths, and a provider that
+ * finds the processes of an earlier one. */
 #include "provider/host/process.h"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ static void open_again(void)
     usual.io = host.rig.io;
     usual.directory = in_dir("machines");
     usual.offer = fake_offer;
-    /* Not for ever: a process that outlives a failed test ends by itself. */
+    /* Bounded: a process that outlives a failed test exits by itself. */
     if (!usual.host_command) usual.host_command = "exec sleep 300";
     if (!usual.node_command) usual.node_command = "exec sleep 300";
     CHECK_OK(note.text, process_backend_open(&usual, &backend, &note));
@@ -216,7 +216,7 @@ TEST(a_later_provider_finds_what_runs)
     host.backend->ops->ready(host.backend);
     for (int i = 0; i < 20; i++) real_io_turn(host.rig.real, false);
     CHECK_SIZE("all is as it was", host.count, 0);
-    /* What was under way when it died: nothing is started twice. */
+    /* An operation that was running when the provider died: no process is started twice. */
     reported =
         fake_do(&host, (struct backend_operation){.kind = OPERATION_CREATE, .again = true}, "idle");
     CHECK("done", !reported->failed);
@@ -265,7 +265,7 @@ TEST(a_number_that_somebody_else_has_now_is_not_the_machine)
     do_well(create, "m");
     kill(pid_in("machines/m/host.pid"), SIGKILL);
     fake_close(&host);
-    /* The kernel gave its number to us: another start. */
+    /* The kernel reused the number for this process: the start time differs. */
     CHECK_OK("we", process_name_of(getpid(), &self));
     snprintf(text, sizeof text, "%d %llu %s\n", self.pid,
              (unsigned long long)(self.start_ticks + 1), self.boot);
@@ -291,7 +291,7 @@ TEST(a_number_that_somebody_else_has_now_is_not_the_machine)
         FAKE_UNTIL(*file, &host, fake_sighting(&host, "m", SEEN_FAILED));
         do_well(delete_it, "m");
         fake_close(&host);
-        kill(pid, SIGKILL); /* the file was all that named it */
+        kill(pid, SIGKILL); /* only the file named the process */
     }
 }
 
@@ -359,7 +359,7 @@ TEST(in_a_cgroup_nothing_gets_away)
     int away = pid_in("machines/m/away");
     char file[64];
     snprintf(file, sizeof file, "/proc/%d/cgroup", away);
-    if (!strstr(read_text(file), "/muster-")) { /* made, but nobody is let in */
+    if (!strstr(read_text(file), "/muster-")) { /* created, but processes cannot be moved there */
         kill(away, SIGKILL);
         do_well(delete_it, "m");
         fake_close(&host);
