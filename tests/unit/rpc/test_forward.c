@@ -307,8 +307,8 @@ TEST(a_call_lost_at_the_leader_is_reported_as_unknown)
     close_pair();
 }
 
-/* A leader whose first answer is lost, or says nothing of the write. A second attempt would apply
- * the write twice. */
+/* A leader that loses its first answer, or whose first answer does not say whether the write was
+ * applied. A second attempt would apply the write twice. */
 static void vanish_once(struct scripted *s, struct scripted_request *r)
 {
     if (s->count == 1)
@@ -449,7 +449,7 @@ TEST(a_message_larger_than_the_window_goes_on_when_the_leader_reads_again)
     CHECK_U64("it holds", nodes[LEADER].served, 1);
     nodes[LEADER].hold = false;
     rpc_resume(nodes[LEADER].held);
-    world_run(&world, 3000); /* before a ping brings the connection to life */
+    world_run(&world, 3000); /* before a ping finds the connection dead */
     CHECK_U64("ends", heard.ends, 1);
     CHECK_OK("done", heard.err);
     CHECK_U64("all came", nodes[LEADER].served, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of plain HTTP on a gRPC server's listener: by HTTP/1.1, by HTTP/2, and beside calls. */
+/* Pages of plain HTTP on a gRPC server's listener: HTTP/1.1, HTTP/2, and beside calls. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static bool has_ended(void *client)
     return ((struct client *)client)->ended;
 }
 
-/* What a peer gets that says this, `step` bytes at a time. */
+/* The answer to this request, sent `step` bytes at a time. */
 static struct str reported(const char *request, size_t step)
 {
     struct client *c = client_connect(&rig, 0, true);

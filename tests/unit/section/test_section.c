@@ -9,7 +9,7 @@
 
 enum { NUMBERS = 60, KINDS = 2 };
 
-/* Numbers of two kinds, each a row. */
+/* Rows of two kinds, each a number. */
 struct number {
     struct section_row row;
     uint32_t name, value;
@@ -183,7 +183,7 @@ TEST(one_view_at_a_time_and_its_reader_learns_that_the_state_is_gone)
     buf_deinit(&bytes);
 }
 
-/* A part that was made, counts its end, and fails when it has nothing left. */
+/* A part that counts its end, and fails when nothing is left. */
 struct countdown {
     int left, ended;
     enum err then;
@@ -261,7 +261,7 @@ TEST(what_is_no_section_is_refused_with_its_place)
         {"H", "record 'H' at byte 15", ERR_CORRUPT},
         {"HA", "record 'A' at byte 28", ERR_CORRUPT},
         {"HAA", "record 'A' at byte 41", ERR_CORRUPT},
-        {"HB", "record 'B' at byte 15", ERR_CORRUPT}, /* a row of the other kind */
+        {"HB", "record 'B' at byte 15", ERR_CORRUPT}, /* a row of the wrong kind */
         {"HZ", "", ERR_OK},
         {"HZA", "record 'Z' at byte 28", ERR_CORRUPT},
         {"HZZ", "record 'Z' at byte 28", ERR_CORRUPT},

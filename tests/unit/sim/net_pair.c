@@ -115,7 +115,7 @@ void pair_connect(struct pair *pair)
 
 void pair_close(struct pair *pair)
 {
-    sim_close(pair->sim); /* takes back what the test left open */
+    sim_close(pair->sim); /* closes what the test left open */
     end_deinit(&pair->client);
     for (size_t i = 0; i < ARRAY_LEN(pair->server.ends); i++) end_deinit(&pair->server.ends[i]);
 }

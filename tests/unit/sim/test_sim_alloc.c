@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails, for every k, in a small world with one of everything: whatever fails
- * is reported or looks like a lost packet, and nothing is left behind. */
+/* The k-th allocation fails, for every k, in a small world with one object of each kind: every
+ * failure is reported or looks like a lost packet, and nothing leaks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ static enum err open_service(struct story *s)
     return err;
 }
 
-/* False when a call said that it failed. */
+/* False when a call reported a failure. */
 static bool play(struct story *s)
 {
     struct str part = {sent, SENT};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time: one queue, clocks that drift and step, turns that cost. */
+/* Time: one queue, clocks that drift and step, turns that take time. */
 #include <string.h>
 
 #include "lib/fake_clock.h"
@@ -218,7 +218,7 @@ TEST(entropy_repeats_by_seed_and_differs_by_host)
     sim_close(c.sim);
 }
 
-/* -- loop: the same rules as over libuv -- */
+/* -- loop: the rules of the libuv loop -- */
 
 struct deed {
     struct task task;

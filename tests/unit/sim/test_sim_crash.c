@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Death: what the peers see, what the disk keeps, and that the memory comes back. */
+/* Crashes: what the peers see, what the disk keeps, and that all memory is freed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "net_pair.h"
 #include "sim/world.h"
 
-/* A process with one of everything, that gives its memory back in its last callback, as real
- * services do: the state is freed when the last stream has closed. */
+/* A process with one object of each kind, which frees its state in its last callback, as real
+ * services do. */
 struct service {
     struct io *io;
     struct listener *listener;
@@ -21,7 +21,7 @@ struct service {
     struct post post;
     struct fs_file *file;
     bool leaving;
-    unsigned *fired; /* counts every callback that a dead process must not get */
+    unsigned *fired; /* counts callbacks that a dead process must not get */
 };
 
 static void service_bytes(void *owner, struct str bytes)
@@ -130,7 +130,7 @@ static void service_destroy(void *state)
     timer_deinit(&s->timer);
     turn_hook_remove(&s->hook);
     task_cancel(&s->task);
-    worker_close(s->worker); /* the job that runs is over after this */
+    worker_close(s->worker); /* the running job has ended afterwards */
     fs_close(s->io->fs, s->file);
     if (s->stream)
         stream_close(s->stream); /* on_closed frees */
@@ -138,7 +138,7 @@ static void service_destroy(void *state)
         free(s);
 }
 
-/* The lazy kind: frees its own memory and closes nothing. */
+/* The lazy kind frees its own memory and closes nothing. */
 static void service_drop(void *state)
 {
     struct service *s = state;
@@ -244,7 +244,7 @@ TEST(stop_is_asked_in_a_turn)
     pair_close(&p);
 }
 
-/* Death at every moment of a short life, tidy and lazy: ASan and LSan are the judges. */
+/* A crash at every moment of a short run, tidy and lazy: ASan and LSan find the leaks. */
 TEST(memory_comes_back_whenever_death_comes)
 {
     const struct sim_process_ops *kinds[] = {&tidy_ops, &lazy_ops};
@@ -267,7 +267,7 @@ TEST(memory_comes_back_whenever_death_comes)
     }
 }
 
-/* The power goes at the nth disk call of the process, inside its job. */
+/* The power fails at the nth disk call of the process, inside its job. */
 TEST(a_power_cut_between_two_disk_calls_leaves_a_state_on_disk)
 {
     for (uint64_t nth = 1; nth < 6; nth++) {
@@ -294,7 +294,7 @@ static enum err fail_late(struct io *io, void *context, void **ret_state)
     void *state;
 
     CHECK_OK("everything opens", service_start(io, context, &state));
-    service_destroy(state); /* closes all of it; the callbacks come later */
+    service_destroy(state); /* closes everything; the callbacks come later */
     (void)ret_state;
     return ERR_IO;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulated disk does to content and names when the power is cut, when it is full, slow or
- * failing. Where an outcome is drawn, many seeds are run: nothing forbidden may come up in any, and
- * everything allowed must come up in some, or the disk would be kinder than a real one. */
+/* Effects of a power cut, a full, a slow and a failing disk on the simulated disk's content and
+ * names. Tests with a random outcome run many seeds: no seed may show a forbidden outcome, and some
+ * seed must show each allowed outcome, or the disk would be kinder than a real one. */
 #include "sim/sim_fs.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void put(struct fs *fs, const char *path, struct str content)
     fs_close(fs, file);
 }
 
-/* Written, and both content and name synced. */
+/* Writes the file and syncs content and name. */
 static void put_synced(struct fs *fs, const char *path, struct str content)
 {
     struct fs_file *file = opened(fs, path);
@@ -168,7 +168,7 @@ TEST(a_rename_is_kept_whole_or_lost_whole)
     CHECK("both come up", seen[0] > 0 && seen[1] > 0);
 }
 
-/* create x, rename to y, remove y: four states, each a step of the way. */
+/* Create x, rename to y, remove y: each of the four states is possible. */
 TEST(operations_on_one_name_stay_in_order)
 {
     unsigned seen[3] = {0};
@@ -228,8 +228,8 @@ TEST(syncing_a_directory_says_nothing_about_its_own_name)
     CHECK("lost with all that was in it, or kept", lost > 0 && kept > 0);
 }
 
-/* In order, the journal is written up to the directory's last change: what came before is durable
- * too, what came after is not. */
+/* In order, a sync writes the journal up to the directory's last change: earlier changes are
+ * durable, later ones are not. */
 TEST(syncing_a_directory_in_order_covers_what_came_before)
 {
     const struct sim_fs_options losing = {.name_lost_per_million = MILLION};
@@ -246,7 +246,7 @@ TEST(syncing_a_directory_in_order_covers_what_came_before)
     sim_fs_close(rig.disk);
 }
 
-/* Moves of directories that, out of order, would hang two of them into each other. */
+/* Moves of directories that would create a cycle when reordered. */
 TEST(directories_never_end_in_a_ring)
 {
     struct sim_fs_options options = half_lost;
@@ -268,7 +268,8 @@ TEST(directories_never_end_in_a_ring)
     }
 }
 
-/* A directory goes only after what was moved out of it: else a synced file would be nowhere. */
+/* A directory's removal becomes durable only after the moves out of it, or a synced file would be
+ * lost. */
 TEST(a_file_moved_out_of_a_removed_directory_is_somewhere)
 {
     unsigned moved = 0, back = 0;
@@ -355,8 +356,8 @@ TEST(each_write_has_its_own_fate)
     for (size_t i = 0; i < ARRAY_LEN(seen); i++) CHECK("every combination comes up", seen[i] > 0);
 }
 
-/* Rewriting in place: empty, then write. In order, new bytes past the cut need the cut; out of
- * order the new ones can come before the rest of the old. */
+/* Rewriting in place: truncate, then write. In order, new bytes past the cut need the cut; out of
+ * order, they may be durable before the cut. */
 TEST(a_truncation_comes_before_what_is_written_past_it)
 {
     unsigned empty = 0, mixed[2] = {0};
@@ -380,8 +381,8 @@ TEST(a_truncation_comes_before_what_is_written_past_it)
     CHECK("a mix out of order", mixed[1] > 0);
 }
 
-/* A model of one file: every byte after a power cut must be the synced one, or one that was written
- * since, or zero where the file grew; and where nothing was written since, the synced one. */
+/* A model of one file. After a power cut every byte must be the synced one, one written since, or
+ * zero where the file grew; without a write since, the synced one. */
 TEST(no_byte_comes_from_nowhere)
 {
     enum { SIZE = 4096, STEPS = 60 };
@@ -471,7 +472,7 @@ TEST(handles_and_locks_do_not_outlive_a_power_cut)
     CHECK_ERR("truncate", fs_truncate(rig.fs, file, 0), ERR_CLOSED);
     CHECK_ERR("sync", fs_sync(rig.fs, file), ERR_CLOSED);
     CHECK_OK("the lock is free", fs_lock_dir(rig.fs, "/", &next, NULL));
-    fs_unlock(rig.fs, lock); /* the dead one: it must not let go of the new one */
+    fs_unlock(rig.fs, lock); /* the dead process's handle must not release the new lock */
     CHECK_ERR("still held", fs_lock_dir(rig.fs, "/", &lock, NULL), ERR_BUSY);
     fs_unlock(rig.fs, next);
     fs_close(rig.fs, file);
@@ -490,7 +491,7 @@ TEST(a_killed_process_loses_its_handles_and_no_content)
     CHECK_OK("lock", fs_lock_dir(rig.fs, "/", &lock, NULL));
     sim_fs_process_died(rig.disk);
     CHECK_ERR("dead", fs_sync(rig.fs, file), ERR_CLOSED);
-    sim_fs_reclaim(rig.disk); /* takes both back; nobody closes them */
+    sim_fs_reclaim(rig.disk); /* frees both; nobody closes them */
     CHECK_TEXT("the kernel still has it", text_of(rig.fs, "/f"), "in the kernel");
     CHECK_OK("free", fs_lock_dir(rig.fs, "/", &lock, NULL));
     fs_unlock(rig.fs, lock);
@@ -649,7 +650,7 @@ TEST(a_failed_sync_is_final_for_its_handle)
     sim_fs_close(rig.disk);
 }
 
-/* The trap: the second handle's sync succeeds, and the data is not on disk. */
+/* The second handle's sync succeeds, although the data is not on disk. */
 TEST(what_a_failed_sync_dropped_is_seen_until_the_power_is_cut)
 {
     const struct sim_fs_options dropping = {.failed_sync_drops_per_million = MILLION};
@@ -818,11 +819,11 @@ TEST(open_files_are_bounded)
     sim_fs_close(rig.disk);
 }
 
-/* -- the same from the same seed -- */
+/* -- one seed, one run -- */
 
 static const char *const work_names[] = {"/a", "/b", "/d", "/d/a", "/d/e", "/d/e/a"};
 
-/* Anything at all, with failures; the answers do not matter, only that they repeat. */
+/* Random calls with failures; the answers only have to be reproducible. */
 static void work(struct rig *rig, struct prng *prng, int steps)
 {
     for (int i = 0; i < steps; i++) {
@@ -847,14 +848,14 @@ static void work(struct rig *rig, struct prng *prng, int steps)
             (void)fs_read_at(rig->fs, file, prng_below(prng, 3000), data, sizeof data, &got);
             if (prng_below(prng, 2)) (void)fs_sync(rig->fs, file);
             if (prng_below(prng, 4) == 0) (void)fs_truncate(rig->fs, file, prng_below(prng, 2000));
-            if (prng_below(prng, 8)) fs_close(rig->fs, file); /* else it stays until a crash */
+            if (prng_below(prng, 8))
+                fs_close(rig->fs, file); /* otherwise it stays open until a crash */
             break;
         }
     }
 }
 
-/* Everything that can ever be seen, content, names, what is pending and the generator, in one
- * number. */
+/* Hashes everything visible: content, names, pending writes and the generator. */
 static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
 {
     return str_hash(str_of(bytes, len), hash);
@@ -865,7 +866,7 @@ static uint64_t mix_u64(uint64_t hash, uint64_t value)
     return mix(hash, &value, sizeof value);
 }
 
-/* By checksum: a disk holds much, and a run takes its hash often. */
+/* Uses a checksum, because a disk is large and a run hashes it often. */
 static uint64_t mix_content(uint64_t hash, const void *bytes, size_t len)
 {
     return mix_u64(mix_u64(hash, len), len > 0 ? crc32c(0, bytes, len) : 0);
@@ -977,8 +978,8 @@ static void walk_entry(void *context, const char *name, enum fs_kind kind)
     walk->bytes += below.bytes;
 }
 
-/* After a power cut nothing is open and nothing pending: what a walk finds is all that is charged.
- * If a node were lost from the tree and not freed, or freed twice, the two would differ. */
+/* After a power cut nothing is open or pending, so a walk must find all used bytes. They would
+ * differ if a node were lost from the tree without being freed, or freed twice. */
 TEST(after_a_power_cut_all_that_is_used_can_be_found)
 {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {

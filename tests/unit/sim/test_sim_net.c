@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every promise of io/net.h on the virtual network, and every fault a link can have. */
+/* The contract of io/net.h on the virtual network, and every fault of a link. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "net_pair.h"
 #include "sim/sim_link.h"
 
-/* Bytes whose value shows their place. */
+/* Bytes whose value depends on their position. */
 static char pattern[600000];
 static struct str bytes_of(size_t len)
 {
@@ -185,7 +185,7 @@ TEST(a_dial_into_silence_times_out)
     struct pair p;
 
     pair_open(&p, 8);
-    sim_link_block(p.b, p.a, true); /* our packets arrive, no answer comes back */
+    sim_link_block(p.b, p.a, true); /* packets arrive, answers do not */
     CHECK_OK("dial", end_dial(&p.client, p.a,
                               &(struct dial_options){.address = "b:7000", .timeout_ms = 5000}));
     sim_run_for(p.sim, 4999);
@@ -283,8 +283,8 @@ TEST(peers_show_their_identity_when_both_asked_for_tls)
 
 /* -- faults -- */
 
-/* Sends 100,000 bytes each way over links with these faults and demands every byte, in order,
- * once. */
+/* Sends 100,000 bytes each way over links with these faults; every byte must arrive once and in
+ * order. */
 static struct sim_link_stats transfer(uint64_t seed, const struct sim_link_faults *faults,
                                       uint64_t *ret_ms)
 {
@@ -323,7 +323,7 @@ TEST(loss_costs_time_and_no_bytes)
     CHECK("a loss costs a timeout", lossy_ms >= calm_ms + 200);
 }
 
-/* Writing more often than TCP resends must not keep it from resending. */
+/* Frequent writes must not keep TCP from resending. */
 TEST(loss_is_mended_while_more_is_written_all_the_time)
 {
     struct pair p;
@@ -348,7 +348,7 @@ TEST(duplicates_are_received_once)
     uint64_t ms;
 
     faults.duplicate_ppm = 300000;
-    faults.reorder_ppm = 300000; /* so that a copy comes late */
+    faults.reorder_ppm = 300000; /* a copy arrives late */
     faults.reorder_ns_max = 5 * NS_PER_MS;
     CHECK("packets were doubled", transfer(21, &faults, &ms).duplicated > 20);
 }
@@ -475,7 +475,7 @@ TEST(a_doubled_opening_yields_one_connection)
         pair_open(&p, seed);
         faults.duplicate_ppm = 1000000;
         faults.reorder_ppm = 500000;
-        faults.reorder_ns_max = 3000 * NS_PER_MS; /* copies of the opening outlive the connection */
+        faults.reorder_ns_max = 3000 * NS_PER_MS; /* copies of the SYN outlive the connection */
         sim_link_set_all(p.sim, &faults);
         pair_connect(&p);
         stream_close(p.client.stream);
@@ -492,7 +492,7 @@ TEST(a_healed_world_forgets_half_open_connections)
     struct pair p;
 
     pair_open(&p, 28);
-    sim_link_block(p.b, p.a, true); /* the opening arrives, its answer does not */
+    sim_link_block(p.b, p.a, true); /* the SYN arrives, its answer does not */
     CHECK_OK("dial", end_dial(&p.client, p.a,
                               &(struct dial_options){.address = "b:7000", .timeout_ms = 500}));
     sim_run_for(p.sim, 600);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocking code in virtual time: what threads, locks, conditions, sleeps and descriptors do as
- * fibers of a process, and that a death ends them all in no time. */
+/* Blocking code in virtual time: threads, locks, conditions, sleeps and descriptors as fibers of a
+ * process; a crash ends them all at once. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which certificate may which keys: rules, and the fleet's own names. */
+/* Access of certificates to keys: rules, and the fleet's own names. */
 #include "store/etcd/access/access.h"
 
 #include "lib/test.h"

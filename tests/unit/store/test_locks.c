@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcd's Lock and Election over virtual I/O, on one replica: bounds, a reader that does not read, and
- * memory that is short at every place in turn. The rest is in tests/integration/etcd/test_lock.py. */
+/* etcd's Lock and Election over virtual I/O, on one replica: limits, a reader that does not read,
+ * and every allocation failing in turn. The rest is in tests/integration/etcd/test_lock.py. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -130,7 +130,7 @@ static void open_rig(struct store_service_limits limits)
                                                             .addresses = addresses},
                               &rig.channel, &note));
     CHECK("it leads", sim_wait(rig.sim, is_ready, NULL, WAIT_MS) == SIM_REACHED);
-    (void)sim_run_for(rig.sim, SETTLE_MS); /* what the log prepares takes memory, too */
+    (void)sim_run_for(rig.sim, SETTLE_MS); /* the log's preparations allocate memory, too */
 }
 
 static void close_rig(void)
@@ -289,7 +289,7 @@ TEST(more_than_may_wait_is_refused_by_name_and_the_rest_is_not)
     close_rig();
 }
 
-/* -- two calls of one lease -- */
+/* -- two calls with one lease -- */
 
 static uint64_t mod_of(const char *key)
 {
@@ -305,7 +305,7 @@ static bool is_written_again(void *key)
     return mod_of(key) > awaited_mod;
 }
 
-/* In the queue behind the first, with the key there already or not. */
+/* Enters the queue behind the first; the key may exist already. */
 static void come_in(struct answer *answer, int64_t lease, const char *key)
 {
     awaited_mod = mod_of(key);
@@ -330,7 +330,7 @@ static void give_up(struct answer *answer)
 {
     rpc_call_cancel(answer->call);
     (void)wait_answer(answer);
-    (void)sim_run_for(rig.sim, SETTLE_MS); /* whatever it leaves behind is cleaned up by then */
+    (void)sim_run_for(rig.sim, SETTLE_MS); /* everything it left is removed by then */
 }
 
 TEST(who_is_given_up_does_not_take_the_key_of_the_lease_s_next_call)
@@ -345,7 +345,7 @@ TEST(who_is_given_up_does_not_take_the_key_of_the_lease_s_next_call)
     CHECK("there", keys_get(keys(), STR("l/2"), 0, &own));
     create = own.create;
     come_in(&last, 3, "l/3");
-    come_in(&later, 2, "l/2"); /* as at another replica, when the first did not answer */
+    come_in(&later, 2, "l/2"); /* like a call at another replica after the first got no answer */
     CHECK("in its place", keys_get(keys(), STR("l/2"), 0, &own) && own.create == create);
     give_up(&earlier);
     CHECK("the key is the later call's", has("l/2") && !later.done);
@@ -372,15 +372,15 @@ TEST(who_came_in_again_and_is_given_up_leaves_the_queue_and_says_so_to_the_earli
     close_rig();
 }
 
-/* The first call may have been reported that it has the lock: the second, though it came in last, has
- * no right to let go of it. */
+/* The first call may have reported that it has the lock, so the second must not release the lock.
+ * */
 TEST(who_asks_again_for_a_lock_that_it_has_and_is_given_up_lets_go_of_nothing)
 {
     struct answer again;
 
     open_rig((struct store_service_limits){0});
     lock_first();
-    rig.etcd->leader.ready = false; /* it is held before it is proposed */
+    rig.etcd->leader.ready = false; /* the call waits before its proposal */
     start_lock(&again, "l", 1);
     (void)sim_run_for(rig.sim, 10);
     CHECK("on its way", !again.done && rig.etcd->queue_waits.count == 1);
@@ -397,7 +397,7 @@ TEST(who_asks_again_for_a_lock_that_it_has_and_is_given_up_lets_go_of_nothing)
     close_rig();
 }
 
-/* -- one that does not read -- */
+/* -- a reader that does not read -- */
 
 struct reader {
     uint64_t reported;
@@ -418,7 +418,7 @@ static void on_observed(void *owner, struct rpc_client_call *call, struct str me
     arena_init(&arena, 4 << 20);
     err = message_read(&v3electionpb__leader_response__descriptor, message, NULL, &arena, &read,
                        NULL);
-    if (err == ERR_NOMEM) { /* it was ours that was short */
+    if (err == ERR_NOMEM) { /* the client's own memory was short */
         arena_deinit(&arena);
         return;
     }
@@ -472,7 +472,7 @@ static bool has_newest(void *reader)
 
 TEST(an_observer_that_reads_late_receives_the_newest)
 {
-    enum { ROUNDS = 20, SIZE = 64 * 1024 }; /* of a few it is full */
+    enum { ROUNDS = 20, SIZE = 64 * 1024 }; /* a few of these fill the windows */
     static char value[SIZE];
     V3electionpb__CampaignRequest m = V3ELECTIONPB__CAMPAIGN_REQUEST__INIT;
     struct reader reader;
@@ -489,7 +489,7 @@ TEST(an_observer_that_reads_late_receives_the_newest)
     CHECK("reported", sim_wait(rig.sim, has_value, &reader, WAIT_MS) == SIM_REACHED);
     for (int round = 1; round <= ROUNDS; round++) {
         rpc_call_pause(call);
-        for (int i = 0; i < round; i++) { /* of who leads already: it says more */
+        for (int i = 0; i < round; i++) { /* the present leader campaigns again with a new value */
             snprintf(newest, sizeof newest, "%04d%04d", round, i);
             memcpy(value, newest, strlen(newest));
             CHECK_U64("said", ask("/v3electionpb.Election/Campaign", &m.base), GRPC_OK);
@@ -506,9 +506,9 @@ TEST(an_observer_that_reads_late_receives_the_newest)
     close_rig();
 }
 
-/* -- what is not left behind -- */
+/* -- cleanup -- */
 
-/* Of those who want it, by whichever lease. */
+/* Number of waiting keys, of any lease. */
 static uint64_t queue_of(const char *prefix)
 {
     char end[16];
@@ -536,7 +536,7 @@ TEST(who_waits_where_it_stops_keeps_its_place_only_by_a_lease_that_it_knows)
     rpc_server_drain(rig.server, WAIT_MS, set_true, &rig.drained);
     CHECK_U64("sent away", wait_answer(&named), GRPC_UNAVAILABLE);
     CHECK_U64("sent away", wait_answer(&unnamed), GRPC_UNAVAILABLE);
-    (void)sim_run_for(rig.sim, SETTLE_MS); /* its lease lasts for a minute */
+    (void)sim_run_for(rig.sim, SETTLE_MS); /* the lease lasts for a minute */
     CHECK_U64("nobody could come back to it", queue_of("u/"), 1);
     CHECK("with its lease it has its place", has("l/2"));
     CHECK("drained",
@@ -619,7 +619,7 @@ TEST(a_name_that_no_key_can_have_is_refused_and_takes_no_lease)
 
 TEST(a_leader_among_more_keys_than_a_transaction_may_look_at_is_not_looked_for)
 {
-    /* Past the log, which would take its time: there is one replica. */
+    /* Written without the log, which would be slow: there is one replica. */
     struct keys *space;
     struct answer answer;
     char name[16];
@@ -640,7 +640,7 @@ TEST(a_leader_among_more_keys_than_a_transaction_may_look_at_is_not_looked_for)
     close_rig();
 }
 
-/* -- memory is short: at every place in turn, but where an entry is applied, which ends a replica -- */
+/* -- every allocation fails in turn, except while an entry is applied, which stops a replica -- */
 
 enum { ENOUGH = 500 };
 
@@ -654,7 +654,7 @@ static bool is_in_or_over(void *answer)
     return ((struct answer *)answer)->done || has("l/2");
 }
 
-/* Whatever became of it: it has not got what another has, and leaves nothing behind. */
+/* In every outcome the call does not get another call's lock, and leaves nothing behind. */
 static void check_and_leave(struct answer *waits)
 {
     CHECK("in, or refused",
@@ -677,7 +677,7 @@ TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
     while (fired && k < ENOUGH) {
         struct answer waits;
 
-        rig.etcd->leader.ready = false; /* it is held before it is proposed */
+        rig.etcd->leader.ready = false; /* the call waits before its proposal */
         start_lock(&waits, "l", 2);
         fault_alloc_arm(++k);
         CHECK("it comes", sim_wait(rig.sim, is_on_its_way_or_over, &waits, WAIT_MS) == SIM_REACHED);
@@ -690,7 +690,7 @@ TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
     close_rig();
 }
 
-/* As after a snapshot: who waits looks again, and no entry is applied. */
+/* Like after a snapshot: waiting calls read again, and no entry is applied. */
 TEST(who_cannot_look_for_want_of_memory_leaves_the_queue)
 {
     uint64_t k = 0, refused = 0;

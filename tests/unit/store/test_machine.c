@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store as bytes of the log: commands, replies, snapshots, what a change was. */
+/* The store through its log format: commands, replies, snapshots, kinds of changes. */
 #include <muster/coord.h>
 
 #include <stdio.h>
@@ -16,9 +16,9 @@ static struct {
     uint64_t index, clock_ns;
     struct buf reply;
     struct arena arena;
-    char expired[256]; /* keys that the last entries ended by the clock, a space after each */
+    char expired[256]; /* keys whose leases the last entries expired, each followed by a space */
     size_t changes;
-    bool uncounted; /* `expired` is not kept: they are many */
+    bool uncounted; /* `expired` is not recorded, because there are many */
 } bed;
 
 static void on_applied(void *owner, struct key_changes changes)
@@ -211,7 +211,7 @@ TEST(what_breaks_a_limit_is_refused_before_the_core)
                   ERR_INVALID);
         arena_deinit(&arena);
         CHECK("it says why", note.text[0]);
-        /* In the log all the same: answered alike everywhere, and only the clock moves. */
+        /* An invalid command in the log: all replicas answer alike, and only the clock moves. */
         bed.clock_ns += NS_PER_MS;
         apply_bytes(buf_peek(&bytes));
         struct store_reply reply;
@@ -262,7 +262,7 @@ TEST(only_the_clock_expires)
                            ->text),
               STR(""));
     CHECK_STR("nothing yet", str_from(bed.expired), STR(""));
-    /* A release of one in the entry that ends another. */
+    /* One lease is released in the entry that expires another. */
     bed.clock_ns += 1000 * NS_PER_MS;
     (void)apply(&(struct store_command){.kind = STORE_RELEASE, .lease = id_of(4)});
     CHECK_STR("the one", str_from(bed.expired), STR("muster/a/late "));
@@ -297,7 +297,7 @@ TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
     CHECK("asked again it waits", reply.waiting);
     bed.clock_ns += 900 * NS_PER_MS;
     (void)apply(&(struct store_command){.kind = STORE_RELEASE, .lease = id_of(1)});
-    bed.clock_ns += 900 * NS_PER_MS; /* past the time it came with */
+    bed.clock_ns += 900 * NS_PER_MS; /* past its original deadline */
     CHECK_SIZE("asked again it has it", (size_t)apply(&wait)->reason, COORD_R_REPLAYED);
     CHECK("the group", store_group_of(store_machine_store(bed.store), STR("muster/g"), &group));
     CHECK_SIZE("for its whole time from the grant", group.live, 1);
@@ -306,7 +306,7 @@ TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
     CHECK("the group", store_group_of(store_machine_store(bed.store), STR("muster/g"), &group));
     CHECK_SIZE("it was freed", group.live, 0);
     CHECK_SIZE("asked again it is a new one", (size_t)apply(&wait)->reason, COORD_R_ACQUIRED);
-    /* A place that runs out with its lease leaves no answer either. */
+    /* A queue place whose lease expires leaves no answer, either. */
     wait.lease = id_of(3);
     wait.owner = STR("w3");
     wait.ttl_ms = 600;
@@ -364,7 +364,7 @@ TEST(a_range_with_another_end_is_another_request)
     close_bed();
 }
 
-/* Each of them new to the store, and each asks for what cannot be. */
+/* Each request is of a new client, and each is invalid. */
 TEST(what_strangers_are_refused_takes_no_room_that_is_not_there)
 {
     static char value[4000];
@@ -419,7 +419,7 @@ TEST(a_snapshot_is_the_same_state_and_ends_what_was_read_of_the_old)
     CHECK("a key", keys_get(store_keys(store_machine_store(other)), STR("k"), 0, &value));
     CHECK("nor that one",
           !keys_get(store_keys(store_machine_store(other)), STR("late"), 0, &value));
-    /* A reader half-way when another state is put there. */
+    /* A snapshot is being read while another state is restored. */
     CHECK_OK("begin", copy.ops->snapshot_begin(copy.state, 2, &view));
     CHECK_OK("next", copy.ops->snapshot_next(view, 1, &more, &done));
     CHECK_OK("begin", copy.ops->restore_begin(copy.state, 0, &note));
@@ -476,7 +476,7 @@ TEST(a_recovered_store_is_another_and_hands_out_nothing_twice)
     recovery.floor = 0; /* a clock that says nothing */
     ops->recover(bed.machine.state, &recovery);
     CHECK("again above", lease("muster/d", 4, 5000)->token > token + (1ull << 40));
-    /* Another replica comes by a snapshot, or by the same entries. */
+    /* Another replica reaches the state by a snapshot, or by the same entries. */
     buf_init(&bytes, 1 << 20);
     CHECK_OK("begin", ops->snapshot_begin(bed.machine.state, 2, &view));
     while (!done) CHECK_OK("next", ops->snapshot_next(view, 100, &bytes, &done));
@@ -492,7 +492,7 @@ TEST(a_recovered_store_is_another_and_hands_out_nothing_twice)
     close_bed();
 }
 
-/* What cannot be read moves the clock, and with it ends a lease in parts. */
+/* An unreadable command moves the clock, which ends a lease in parts. */
 TEST(a_lease_of_many_keys_ends_before_an_entry_that_is_no_command)
 {
     struct store_command put = {.kind = STORE_PUT, .value = STR("v"), .held = store_plain_lease(7)};
@@ -568,7 +568,8 @@ TEST(a_large_range_takes_its_turns_and_nothing_is_seen_of_it_before_the_last)
     close_bed();
 }
 
-/* Leases end before the command of the same entry, and can be seen while that takes its turns. */
+/* Leases end before the command of the same entry, and their ends are visible while the command is
+ * applied in parts. */
 TEST(leases_that_ended_before_a_command_in_parts_are_reported_before_it_and_once)
 {
     struct store_command range = {
@@ -606,7 +607,7 @@ TEST(leases_that_ended_before_a_command_in_parts_are_reported_before_it_and_once
     close_bed();
 }
 
-/* The other way round: first a lease in parts, then the command, in parts as well. */
+/* The opposite order: first a lease in parts, then the command, in parts as well. */
 TEST(a_lease_that_ended_in_parts_is_reported_before_a_command_in_parts)
 {
     struct store_command range = {

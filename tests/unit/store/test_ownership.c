@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ownership of claims, and requests whose answer is not kept any more, in the core. */
+/* Ownership of claims, and requests whose answers are forgotten, in the core. */
 #include <muster/coord.h>
 #include <string.h>
 
@@ -56,8 +56,8 @@ static void check_answer(const char *why, const struct store_result *got, int co
     CHECK_I64(why, got->reason, reason);
 }
 
-/* A lease whose key was given up and taken again has a new claim. What belongs to the claim of
- * before says the same lease and the old token. */
+/* A key that was released and acquired again under one lease has a new claim. Requests of the
+ * earlier claim name the same lease and the old token. */
 static uint64_t claim_again(uint64_t *ret_old_token)
 {
     struct store_result result = create("muster/a", 1);
@@ -202,8 +202,8 @@ TEST(a_late_repeat_of_a_request_whose_answer_is_gone_is_not_done_again)
     store_close(store);
 }
 
-/* Requests of many threads come in any order: the smallest number goes first, and what has a larger
- * one is decided. */
+/* Requests of many threads arrive in any order: a request counts as decided when a larger number of
+ * its client is forgotten. */
 TEST(a_request_that_was_overtaken_is_decided_until_larger_ones_are_forgotten)
 {
     open_store();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges that are looked at in parts, and how much a transaction may look at. */
+/* Ranges that are read in parts, and the limit of what a transaction reads. */
 #include <muster/coord.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static void check_same(const struct query *query)
     want.count = got.count = 0;
     end = query_run(store_keys(store), query, keep, &want);
     CHECK("open", best != NULL);
-    for (int round = 0; round < 2; round++) { /* the second after it was begun again */
+    for (int round = 0; round < 2; round++) { /* the second round after a reset */
         query_best_clear(best);
         keys_seek(store_keys(store), query->range, (uint64_t)query->revision, &cursor);
         while (keys_next(&cursor, &pair)) query_best_add(best, &pair);
@@ -90,7 +90,7 @@ TEST(the_first_of_a_sorted_range_are_those_of_the_whole)
     store_close(store);
 }
 
-/* -- how much a transaction looks at -- */
+/* -- the limit of what a transaction reads -- */
 static size_t pairs_returned;
 
 static void on_begin(struct txn_sink *sink, enum txn_op_kind kind, bool held)
@@ -174,7 +174,7 @@ TEST(a_transaction_that_looks_at_too_many_keys_is_refused_and_does_nothing)
     store_close(store);
 }
 
-/* Of the past, keys that were not there then and versions that came since are looked at as well. */
+/* A read of the past also visits keys created since and versions written since. */
 TEST(a_transaction_that_looks_at_too_much_of_the_past_is_refused)
 {
     static const struct key_range one = {{"k/000000", 8}, {"", 0}};

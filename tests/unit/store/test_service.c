@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's service over virtual I/O: replica, service and server on up to three hosts, time as
- * it is reported. What needs no clock of its own is in tests/integration/store. */
+/* The store's service over virtual I/O: replica, service and server on up to three hosts. Cases
+ * without virtual time are in tests/integration/store. */
 #include <muster/coord.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct node {
     struct io *io;
     char raft[32], grpc[32];
     struct store_service *service;
-    struct trial *other; /* another machine on the same log, as the fleet's tables are */
+    struct trial *other; /* another machine on the same log, like the fleet's tables */
     struct replica *replica;
     struct rpc_server *server;
     struct rpc_channel *channel; /* of the client to it */
@@ -45,7 +45,7 @@ static struct {
     struct sim_host *client;
     struct arena arena;
     uint64_t sequence;
-    uint32_t level; /* what the last replica speaks; 0: as the others */
+    uint32_t level; /* the level of the last replica; 0: as the others */
 } rig;
 
 /* -- the world -- */
@@ -475,7 +475,7 @@ static int32_t renew_by(const uint64_t *tokens, size_t count, enum grpc_status *
     return code;
 }
 
-/* Of the claim "k" under lease 1, whose token is `token`: what another token may do to it. */
+/* What another token may do to the claim "k" under lease 1, whose token is `token`. */
 static void check_another_token(uint64_t token, bool refused)
 {
     Muster__V1__CompareAndSetRequest cas = MUSTER__V1__COMPARE_AND_SET_REQUEST__INIT;
@@ -519,7 +519,8 @@ TEST(a_claim_is_changed_by_who_knows_lease_and_token)
     close_rig();
 }
 
-/* The log takes no command with tokens, and those that come are as if none had been said. */
+/* Below the level, the log refuses commands with tokens, and requests with tokens are treated as if
+ * they had none. */
 TEST(tokens_count_once_every_replica_checks_them)
 {
     rig.level = STORE_TOKENS_LEVEL - 1;
@@ -650,12 +651,12 @@ TEST(a_full_store_refuses_what_adds_only)
     CHECK_I64("a release, too", ask("Release", &release.base)->code, COORD_OK);
     CHECK_I64("what adds is refused still: history counts", put("more", 400000)->code,
               COORD_UNAVAILABLE);
-    write_other(); /* fleet tables and members are in the same log, and go on */
+    write_other(); /* fleet tables and members share the log and still work */
     del.range_end = bytes_of("l");
     CHECK_I64("all of them", ask("DeleteRange", &del.base)->code, COORD_OK);
     compact.revision = keys_revision(store_keys(store_of(leader())));
     CHECK_I64("without their history", ask("Compact", &compact.base)->code, COORD_OK);
-    sim_run_for(rig.sim, 5000); /* the leader frees what the deletion itself replaced */
+    sim_run_for(rig.sim, 5000); /* the leader frees the versions that the deletion replaced */
     CHECK_I64("there is room again", put("more", 400000)->code, COORD_OK);
     close_rig();
 }
@@ -669,12 +670,12 @@ TEST(more_than_may_be_under_way_is_refused_by_name_and_the_rest_is_not)
 
     open_rig(3, (struct store_service_limits){0});
     (void)put("k", 1);
-    cut_all(true); /* nothing is done for a while */
+    cut_all(true); /* no proposal is committed for a while */
     m.key = bytes_of("k");
     m.value = (ProtobufCBinaryData){sizeof value, (uint8_t *)value};
     for (int i = 0; i < 100; i++) start(&answers[i], "Put", &m.base);
     m.value.len = 1;
-    start(&small, "Put", &m.base); /* comes last, and has room all the same */
+    start(&small, "Put", &m.base); /* arrives last and still fits */
     sim_run_for(rig.sim, 10000);
     cut_all(false);
     for (int i = 0; i < 100; i++) {
@@ -703,7 +704,7 @@ TEST(a_look_into_the_past_has_a_bound)
     open_rig(1, (struct store_service_limits){0});
     m.revision = put("k/x", 1)->revision;
     store = store_of(leader());
-    for (int i = 0; i < 70000; i++) { /* past the log: it is only about reading */
+    for (int i = 0; i < 70000; i++) { /* without the log, because only reading is tested */
         command.key = str_of(key, (size_t)snprintf(key, sizeof key, "k/%06d", i));
         store_apply(store, store_clock_ns(store), &command, &result, NULL);
     }
@@ -725,7 +726,7 @@ TEST(a_look_into_the_past_has_a_bound)
 
 /* -- waiting -- */
 
-/* Of client n, with a lease of its own choice. */
+/* Acquires for client n with a chosen lease. */
 static void start_acquire_with(struct answer *answer, uint32_t n, uint32_t lease, int64_t wait_ms)
 {
     Muster__V1__AcquireRequest m = MUSTER__V1__ACQUIRE_REQUEST__INIT;
@@ -751,9 +752,9 @@ static void start_acquire(struct answer *answer, uint32_t n, int64_t wait_ms)
     start_acquire_with(answer, n, n, wait_ms);
 }
 
-/* The end of an attempt that nobody waits for any more, behind its repeat in the log: it must not
- * cancel the place, which is the first one's lease though the repeat drew another, nor free the
- * slot that the repeat was answered with in between. `steps`: how far the repeat is when the first
+/* The first attempt, which nobody waits for any more, ends after its repeat in the log. It must not
+ * cancel the place, which has the first attempt's lease although the repeat drew another, nor free
+ * the slot that the repeat got meanwhile. `steps`: progress of the repeat when the first attempt
  * ends. */
 static void end_first_attempt(int steps)
 {
@@ -769,7 +770,8 @@ static void end_first_attempt(int steps)
     release.lease_id = lease_id(1);
     start(&given_back, "Release", &release.base);
     for (int i = 0; i < steps; i++) (void)sim_step(rig.sim);
-    if (!first.done) rpc_call_cancel(first.call); /* or it was answered that another took over */
+    if (!first.done)
+        rpc_call_cancel(first.call); /* otherwise it was answered that another took over */
     wait_answer(&given_back);
     wait_answer(&again);
     sim_run_for(rig.sim, 5000);
@@ -786,8 +788,8 @@ TEST(the_end_of_the_first_attempt_takes_nothing_from_a_repeat_with_another_lease
     for (int steps = 0; steps < 40; steps++) end_first_attempt(steps);
 }
 
-/* In the log: the release that gives the slot to the first attempt, the first attempt's end, which
- * gives it to the next in the queue, and the repeat, which is behind that one. */
+/* The order in the log: the release that gives the slot to the first attempt; the first attempt's
+ * end, which gives the slot to the next in the queue; the repeat, which is behind that one. */
 TEST(a_repeat_does_not_report_a_slot_that_the_end_of_the_first_attempt_freed)
 {
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
@@ -824,10 +826,10 @@ TEST(a_repeat_does_not_report_a_slot_that_the_end_of_the_first_attempt_freed)
 
 struct watching {
     struct rpc_client_call *call;
-    uint32_t kinds[8], events; /* messages of each kind; events after the last snapshot */
-    uint32_t expired;          /* events of that type */
+    uint32_t kinds[8], events; /* number of messages of each kind; events after the last snapshot */
+    uint32_t expired;          /* number of events of that type */
     uint64_t revision;
-    bool ended, early; /* early: an event named a token that it is older than */
+    bool ended, early; /* early: an event named a token newer than itself */
 };
 
 static void on_message(void *owner, struct rpc_client_call *call, struct str message)
@@ -922,7 +924,7 @@ TEST(too_many_waiting_events_are_a_resync_for_that_watcher_only)
     close_rig();
 }
 
-/* Nobody reads for it: what is sent stays in windows and buffers, then it waits. */
+/* The watch's client does not read: messages fill windows and buffers, then they wait. */
 static void write_past(struct watching *deaf, int count)
 {
     rpc_call_pause(deaf->call);
@@ -1028,7 +1030,7 @@ TEST(a_restore_amid_a_step_repeats_nothing_and_leaves_nothing_out)
     start(&answer, "DeleteRange", &del.base);
     sim_run_for(rig.sim, 1000);
     watch_engine_restored(
-        leader()->service->watches); /* as after a snapshot that a follower was sent */
+        leader()->service->watches); /* like after a snapshot that a follower received */
     rpc_call_resume(live.call);
     wait_answer(&answer);
     sim_run_for(rig.sim, 5000);
@@ -1041,7 +1043,7 @@ TEST(a_restore_amid_a_step_repeats_nothing_and_leaves_nothing_out)
     close_rig();
 }
 
-/* Past the log, at a time of its own: what the leader would write comes later than that. */
+/* Applies without the log, at a chosen time before the leader's own next entry. */
 static void apply_at(uint64_t clock_ns, const struct store_command *command)
 {
     struct store_machine *store = store_service_machine(leader()->service);
@@ -1063,7 +1065,7 @@ static void apply_at(uint64_t clock_ns, const struct store_command *command)
     buf_deinit(&reply);
 }
 
-/* By a number that is granted anew, whose entry has no revision but that of the end. */
+/* The lease ends because its number is granted again; that entry has no other revision. */
 TEST(the_end_of_a_lease_of_very_many_keys_is_reported_as_expiry)
 {
     enum { MANY = 5000, TTL_MS = 1000 };
@@ -1084,7 +1086,7 @@ TEST(the_end_of_a_lease_of_very_many_keys_is_reported_as_expiry)
     }
     apply_at(now, &(struct store_command){
                       .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(8), .ttl_ms = 500});
-    apply_at(now + TTL_MS * NS_PER_MS, &grant); /* 8 ends first: 7 is left to the command */
+    apply_at(now + TTL_MS * NS_PER_MS, &grant); /* 8 ends first: 7 is left for the command */
     sim_run_for(rig.sim, 100);
     CHECK_U32("each is put and deleted", watch.events, 2 * MANY);
     CHECK_U32("by its deadline", watch.expired, MANY);
