@@ -9,7 +9,7 @@
 
 enum { MEMORY = 1 << 20 };
 
-/* Reads `input` and checks the one-line picture of what came out. */
+/* Reads `input` and checks the document as one line. */
 static void check_reads(const char *why, struct str input, const char *want)
 {
     struct toml *document = NULL;
@@ -171,7 +171,7 @@ TEST(every_form_of_toml_1_0_is_read)
         check_reads(good[i].why, str_from(good[i].input), good[i].want);
 }
 
-/* `note` is the sentence after "line L, column C: ", or its beginning. */
+/* `note` is the message after "line L, column C: ", or its beginning. */
 static const struct {
     const char *why, *input;
     uint32_t line, column;

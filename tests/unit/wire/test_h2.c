@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two connections joined in memory: calls of every shape, flow control both ways, ends of every
- * kind, and draining. What abuse meets is in test_h2_guard.c. */
+/* Two connections joined in memory: calls of every shape, flow control both ways, every kind of
+ * end, and draining. Limits against abuse are in test_h2_guard.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,7 +370,7 @@ TEST(window_of_a_stream_that_ended_is_not_opened)
     stop();
 }
 
-/* Sends from on_writable until it is all out, as a handler would. */
+/* Sends from on_writable until everything is sent, as a handler does. */
 struct bulk {
     size_t left, piece;
 };
@@ -444,7 +444,8 @@ TEST(trailers_that_wait_for_a_window_are_no_unread_answer)
     stop();
 }
 
-/* Each message is refused at first; the total bound holds them back, and each is called again. */
+/* Each message is refused at first: the total limit blocks all streams, and each gets on_writable
+ * later. */
 TEST(total_bound_holds_all_streams_and_wakes_each)
 {
     enum { STREAMS = 64 };
@@ -518,7 +519,7 @@ TEST(streams_whose_client_never_reads_cost_a_bounded_amount)
     CHECK("requests reach the server", h2_pair_carry(&pair, &pair.client, &pair.server));
     for (stream = 1; stream < 2 * STREAMS; stream += 2)
         CHECK_OK("answer", h2_answer(&pair.server, stream));
-    for (int round = 0; round < 100; round++) { /* 100 MiB are offered; nothing is ever taken */
+    for (int round = 0; round < 100; round++) { /* 100 MiB are offered; the peer takes nothing */
         for (stream = 1; stream < 2 * STREAMS; stream += 2)
             full += h2_send(pair.server.h2, stream, &part, 1) == ERR_FULL;
     }
@@ -585,7 +586,7 @@ static void reset_in_data(struct h2_peer *p, int32_t stream, struct str bytes)
     h2_reset(p->h2, stream, H2_CANCEL);
 }
 
-/* The rest of a frame whose first bytes drew the reset is on its way already. */
+/* The rest of the frame whose first bytes caused the reset is already in flight. */
 TEST(reset_in_the_middle_of_a_frame_silences_its_rest)
 {
     struct str body = STR("a body that comes byte by byte");
@@ -642,7 +643,7 @@ TEST(events_of_sending_come_when_all_is_gathered)
 static char of_a, of_b;
 static void *bound_at_close[2];
 
-/* The first end that is reported takes the owner's own away from the stream that ends next. */
+/* The first reported end clears the user data of the stream that ends next. */
 static void note_bound(struct h2_peer *p, int32_t stream, uint32_t code)
 {
     bool first = !bound_at_close[0];
@@ -724,7 +725,7 @@ TEST(streams_above_the_servers_limit_are_refused_not_served)
     int32_t stream;
 
     start(&(struct h2_limits){.streams_max = 5}, NULL);
-    for (int i = 0; i < 8; i++) /* before the limit is known here */
+    for (int i = 0; i < 8; i++) /* before this side knows the limit */
         CHECK_OK("request", h2_call(&pair.client, "/a.B/C", true, &stream));
     pump();
     for (stream = 1; stream <= 15; stream += 2) {
@@ -782,7 +783,7 @@ TEST(stream_that_arrives_after_the_final_step_is_refused)
     pump();
     CHECK_OK("b", h2_call(&pair.client, "/a.B/C", false, &b));
     h2_go_away(pair.server.h2, H2_NO_ERROR);
-    h2_go_away(pair.server.h2, H2_NO_ERROR); /* decided, not yet sent, when b arrives */
+    h2_go_away(pair.server.h2, H2_NO_ERROR); /* decided but not yet sent when b arrives */
     pump();
     CHECK_U64("b was not reported", at_server(b)->headers, 0);
     CHECK_U64("b is known apart from failed", at_client(b)->code, H2_REFUSED_STREAM);
@@ -943,7 +944,7 @@ TEST(options_that_contradict_each_other_are_refused)
     h2_close(NULL);
 }
 
-/* An operator hears of ten thousand machines at once, and of one a second from then on. */
+/* An operator receives ten thousand machines at once, and one a second from then on. */
 TEST(what_a_busy_moment_left_behind_is_not_kept_for_ever)
 {
     struct str part = STR("a frame as small as most");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What abuse meets: every limit is reached, answered with GOAWAY on that connection, and what stays
- * below it is served. Frames are made by hand; the time is the test's. */
+/* Limits against abuse: every limit is reached and answered with GOAWAY on that connection, and
+ * requests below it are served. Frames are hand-made; the test sets the time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,8 @@ static void stop(void)
     h2_pair_close(&pair);
 }
 
-/* Feeds what was made, in pieces as a socket gives them. The output is taken, as an owner would. */
+/* Feeds the frames in pieces as a socket delivers them, and consumes the output, as an owner does.
+ * */
 static enum err send_wire(void)
 {
     struct str rest = buf_peek(&wire);
@@ -47,7 +48,7 @@ static enum err send_wire(void)
     return err;
 }
 
-/* The error code of the GOAWAY in what is still to be sent; UINT32_MAX when there is none. */
+/* The error code of the pending GOAWAY; UINT32_MAX when there is none. */
 static uint32_t goaway_code(void)
 {
     struct buf out;
@@ -66,7 +67,7 @@ static uint32_t goaway_code(void)
     return code;
 }
 
-/* What follows a refusal, whatever it was for. */
+/* Checks the state after any refusal. */
 static void check_denied(const char *why, enum err err)
 {
     CHECK_ERR(why, err, ERR_DENIED);
@@ -92,7 +93,8 @@ static void raw_reset(int32_t stream)
     raw_frame(&wire, RST_STREAM, 0, stream, STR("\0\0\0\x08"));
 }
 
-/* -- floods: n are borne, one more is not, and a minute later the count is new -- */
+/* -- floods: n frames are accepted, one more is not, and after a minute the count starts again --
+ * */
 
 static void flood_ping(uint32_t i)
 {
@@ -161,7 +163,9 @@ static void flood_idle_resets(uint32_t i)
 
 static void flood_goaway(uint32_t i)
 {
-    if (i == 0) raw_request(&wire, 1, false); /* without a stream the first would end it all */
+    if (i == 0)
+        raw_request(&wire, 1,
+                    false); /* without a stream the first GOAWAY would end the connection */
     raw_frame(&wire, GOAWAY, 0, 0, STR("\0\0\0\0\0\0\0\0"));
 }
 
@@ -214,7 +218,8 @@ TEST(next_minute_counts_anew)
     }
 }
 
-/* The whole flood in one piece: it stops in the middle, and what was queued by then is bounded. */
+/* The whole flood in one piece: the connection stops in the middle, and its queued output is
+ * bounded. */
 TEST(flood_in_one_piece_is_stopped_inside_it)
 {
     for (size_t i = 0; i < ARRAY_LEN(floods); i++) {
@@ -271,7 +276,7 @@ TEST(window_updates_that_data_calls_for_are_ordinary)
     stop();
 }
 
-/* nghttp2's own limit would step in at 1,000, by the machine's clock. */
+/* nghttp2's own limit would apply at 1,000, by the machine's clock. */
 TEST(limit_of_resets_is_ours_alone)
 {
     start(&(struct h2_limits){.resets_per_minute_max = 3000});
@@ -282,7 +287,7 @@ TEST(limit_of_resets_is_ours_alone)
     stop();
 }
 
-/* A peer that makes us do the resetting, with frames that break a stream. */
+/* A peer that causes resets, with frames that break a stream. */
 TEST(streams_broken_on_purpose_count_as_reset)
 {
     enum err err = ERR_OK;
@@ -291,7 +296,7 @@ TEST(streams_broken_on_purpose_count_as_reset)
     start(&low);
     for (i = 0; i < 1000 && !err; i++) {
         raw_request(&wire, 2 * i + 1, false);
-        raw_window_update(2 * i + 1, INT32_MAX); /* past what a window may be */
+        raw_window_update(2 * i + 1, INT32_MAX); /* beyond the largest window */
         err = send_wire();
     }
     CHECK("at the limit of resets, roughly", i >= 69 && i <= 72);
@@ -507,8 +512,8 @@ TEST(requests_are_judged_as_http_2_wants_but_for_their_authority)
     }
 }
 
-/* One long entry in the header table, and then one byte for each time it is named again: 16 KiB
- * that decode to 64 MiB. */
+/* One long entry in the header table, and then one byte per reference: 16 KiB that decode to 64
+ * MiB. */
 TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)
 {
     char value[4000];
@@ -523,7 +528,7 @@ TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)
     buf_append_byte(&block, (char)((sizeof value - 127) / 128));
     buf_append(&block, str_of(value, sizeof value));
     while (block.len < 16 << 10) buf_append_byte(&block, (char)(0x80 | 62));
-    /* Pseudo-headers must come first; they are in the static table. */
+    /* Pseudo-headers must come first; the static table has them. */
     {
         struct buf whole;
         buf_init(&whole, 16 << 10);
@@ -539,7 +544,7 @@ TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)
     stop();
 }
 
-/* Found by the property test: nghttp2 counted the pieces of a head as so many frames. */
+/* Found by the property test: nghttp2 counted the pieces of a header block as frames. */
 TEST(long_header_block_may_come_byte_by_byte)
 {
     start(NULL);
@@ -611,7 +616,7 @@ static size_t flood_memory(uint32_t memory_max, enum err *ret_err)
     enum err err = ERR_OK;
 
     start(&limits);
-    for (int32_t i = 0; i < SEEN_MAX && !err; i++) { /* streams that are opened and stay */
+    for (int32_t i = 0; i < SEEN_MAX && !err; i++) { /* streams that stay open */
         raw_request(&wire, 2 * i + 1, false);
         err = h2_feed(pair.server.h2, buf_peek(&wire), pair.now);
         buf_clear(&wire);
@@ -632,7 +637,7 @@ TEST(memory_of_one_connection_has_a_ceiling)
     CHECK_ERR("and refused", err, ERR_DENIED);
 }
 
-/* -- a client has as much to fear from its server -- */
+/* -- a client against its server -- */
 
 TEST(client_drops_a_server_that_floods_or_pushes)
 {
@@ -698,7 +703,7 @@ TEST(headers_on_a_stream_the_peer_has_ended_itself_end_the_connection)
     stop();
 }
 
-/* What gRPC's C core sends for a call that is cancelled before its headers left. */
+/* gRPC's C core sends this for a call that is cancelled before its headers were sent. */
 TEST(resets_of_streams_that_were_never_opened_are_passed_over_however_they_are_cut)
 {
     for (size_t piece = 1; piece < 40; piece++) {
@@ -727,7 +732,7 @@ TEST(resets_of_streams_that_were_never_opened_are_passed_over_however_they_are_c
     }
 }
 
-/* Where nobody else is on the connection, and where it cannot be that client's mistake. */
+/* Other clients share no such connection, or the frame cannot be that client's mistake. */
 TEST(other_frames_on_idle_streams_end_the_connection)
 {
     static const struct {

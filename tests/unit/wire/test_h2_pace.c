@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a peer paces its bytes: the same verdict however they are cut. */
+/* The pace of a peer's bytes: the verdict is the same at every cut. */
 #include "h2_pair.h"
 #include "lib/test.h"
 

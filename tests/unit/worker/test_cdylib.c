@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/cdylib.h with the example plugin and with odd ones: case 202 of workers.md. */
+/* worker/cdylib.h with the example plugin and with wrong ones: case 202 of workers.md. */
 #include <stdlib.h>
 
 #include "lib/test.h"

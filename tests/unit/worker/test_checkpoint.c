@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/checkpoint.h over files: cases 148 and 163 of workers.md, and what a successor may rely
- * on. */
+/* worker/checkpoint.h over files: cases 148 and 163 of workers.md, and the guarantees to a
+ * successor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -157,8 +157,8 @@ TEST(leftovers_and_damaged_files_are_passed_over) /* 163 */
     done(store);
 }
 
-/* Processes that fight for one partition, each claiming under a token of its own: at the end the
- * highest token has it, and the count is what its owner wrote last. */
+/* Processes that compete for one partition, each with its own token: at the end the highest token
+ * has the partition, and the count is the last one its owner wrote. */
 TEST(of_many_writers_the_highest_token_wins)
 {
     enum { WRITERS = 6, ROUNDS = 20 };

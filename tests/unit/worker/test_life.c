@@ -98,7 +98,7 @@ TEST(who_was_stopped_is_fenced_before_what_woke_it_is_looked_at) /* 91, 92 */
 
     CHECK("kept", beat(&life, 3000, 1, 3001) == LIFE_KEPT);
     life_beat_sent(&life,
-                   AT(3400)); /* then it is stopped until 10 s; the answer lies in the socket */
+                   AT(3400)); /* then it is stopped until 10 s; the answer waits in the socket */
     CHECK("fenced first", life_fence_falls(&life, AT(10000)));
     CHECK("the old answer revives nothing",
           life_answered(&life, AT(3400), LEASE, 1, AT(10000)) == LIFE_STALE);
@@ -212,7 +212,7 @@ TEST(for_all_valid_configurations_the_fence_is_before_the_grant) /* 96 */
     }
 }
 
-/* -- what a coordinator says at Register -- */
+/* -- the coordinator's answer to Register -- */
 
 TEST(the_shorter_fence_is_in_force_and_shortens_what_was_given)
 {
@@ -243,7 +243,7 @@ TEST(terms_that_cannot_be_kept_do_not_fit)
         {{4000, 5000, 500}, true},
         {{501, 5000, 500}, true},
         {{500, 5000, 500}, false} /* it would be fenced between two beats */,
-        {{0, 4000, 500}, false} /* its own fence is not before the verdict */,
+        {{0, 4000, 500}, false} /* its own fence does not end before the verdict */,
         {{3000, 3000, 500}, false},
         {{60000, 61000, 500}, true},
     };
@@ -253,8 +253,8 @@ TEST(terms_that_cannot_be_kept_do_not_fit)
         CHECK_U64("row", life_terms_fit(&life, &rows[i].terms), rows[i].fits);
 }
 
-/* For all pairs of valid files that agree at Register: the worker has stopped before the
- * coordinator grants, by death or by eviction (member/core/local.c: fence_left). */
+/* For all pairs of valid files that agree at Register: the worker stops before the coordinator
+ * grants, after a death or an eviction (member/core/local.c: fence_left). */
 TEST(for_all_pairs_of_files_the_fence_is_before_the_grant)
 {
     struct prng prng;
@@ -288,7 +288,8 @@ TEST(for_all_pairs_of_files_the_fence_is_before_the_grant)
         dead_ms = received + max_u64(lease, 2 * interval) + failure;
         evicted_ms = received + fence + 2 * (max_u64(advised, interval) - interval);
         CHECK("before the verdict", good_ms <= dead_ms);
-        /* A worker that beats more rarely by its own file is not advised: it extends nothing. */
+        /* A worker with a longer beat interval in its own file is not advised, so it extends
+         * nothing. */
         CHECK("before an eviction", good_ms <= evicted_ms + 1);
     }
     CHECK("many fit", fitted > 10000);

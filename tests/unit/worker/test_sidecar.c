@@ -80,7 +80,7 @@ static void tear_down(void)
     CHECK_I64("nothing else was left", rmdir(w.dir), 0);
 }
 
-/* A turn may sleep until the next timer; the sidecar always has one while it is not ready. */
+/* A turn may sleep until the next timer; the sidecar always has a timer until it is ready. */
 static void turn_until(bool (*holds)(void))
 {
     uint64_t until = clock_mono(clock_real()).ms + PATIENCE_MS;

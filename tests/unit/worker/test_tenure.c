@@ -35,7 +35,7 @@ static void assign(struct tenures *t, uint64_t epoch, const struct grant *grante
     CHECK_OK("taken", word(t, epoch, granted, count, revoking, revoking_count));
 }
 
-/* Under that token, in this state? */
+/* Does the worker hold the partition under that token, in this state? */
 static bool is(struct tenures *t, uint32_t partition, uint64_t token, enum tenure_state state)
 {
     const struct tenure *row = tenures_find(t, partition);
@@ -83,7 +83,7 @@ TEST(what_the_service_does_not_name_is_dropped)
     dropped = 0;
     tenures_drop_all(&t, on_drop, NULL);
     CHECK_SIZE("the fence takes all", dropped, 1);
-    assign(&t, 1, grants, 1, NULL, 0); /* another admission: its first word counts */
+    assign(&t, 1, grants, 1, NULL, 0); /* another admission: its first list counts */
     tenures_deinit(&t);
 }
 
@@ -134,8 +134,8 @@ TEST(a_drain_leaves_everything)
     tenures_deinit(&t);
 }
 
-/* The service's side as a table, whose words arrive late, twice and out of order: what the worker
- * believes it may do is never more than what it heard last, and tokens never fall. */
+/* The service's side as a table, whose messages arrive late, twice and out of order: the worker
+ * never assumes more than the last message said, and tokens never fall. */
 TEST(words_in_any_order_never_lower_a_token)
 {
     enum { PARTITIONS = 12, STEPS = 20000 };
