@@ -82,7 +82,7 @@ struct made {
 };
 struct watching { /* the client's view of a watch */
     bool used, created, over, fragment, prev_kv, no_put, no_delete, was_blocked;
-    bool amid; /* the last response was a fragment */
+    bool in_fragment; /* the last response was a fragment */
     int64_t id;
     uint64_t start; /* the first revision of which the watch gets events */
     uint64_t asked_start;
@@ -210,7 +210,7 @@ static void on_events(struct watching *l, const Etcdserverpb__WatchResponse *m)
     }
     CHECK("at most 1,000 revisions", revisions <= 1000);
     CHECK("the header is not behind its events", (uint64_t)m->header->revision >= revision);
-    l->amid = m->fragment;
+    l->in_fragment = m->fragment;
     w.fragments += m->fragment != 0;
     if (m->fragment) {
         CHECK("only who asked gets fragments", l->fragment);
@@ -245,7 +245,7 @@ static void on_progress(struct client *c, struct watching *one, uint64_t revisio
         if (one && l != one) continue;
         CHECK("U11 progress does not overtake an event", received_up_to(l, revision));
         CHECK("U04 no progress before a start to come", l->asked_start <= revision);
-        CHECK("not amid fragments", !l->amid);
+        CHECK("not inside a fragmented revision", !l->in_fragment);
     }
     w.progresses++;
 }
@@ -775,7 +775,7 @@ TEST(a_lease_that_ended_before_a_step_in_parts_is_reported_once_to_new_watches)
     (void)sim_run_for(w.sim, 1);
     CHECK_U64("who was there, and who catches up", w.events, 1 + 2);
     CHECK_U64("progress is of now", c->progress_received, 1);
-    CHECK("it was amid", w.ops.ops->apply_more(w.ops.state, &w.reply));
+    CHECK("a step was in progress", w.ops.ops->apply_more(w.ops.state, &w.reply));
     (void)sim_run_for(w.sim, 1);
     while (w.ops.ops->apply_more(w.ops.state, &w.reply)) {}
     w.revision++;
@@ -789,7 +789,7 @@ enum { MANY = 10000, MANY_VALUE = 600 };
 
 struct taker {
     struct feed_stream stream;
-    bool door_closed, whole, amid;
+    bool door_closed, whole, in_fragment;
     size_t events, responses, largest;
     uint64_t ended; /* revisions that were received completely */
 };
@@ -819,7 +819,7 @@ static enum err on_large(struct feed_stream *stream, struct str bytes, bool must
         t->events += m->n_events;
         t->responses++;
         t->largest = bytes.len > t->largest ? bytes.len : t->largest;
-        t->amid = m->fragment;
+        t->in_fragment = m->fragment;
         if (!m->fragment) t->ended++;
         if (!m->fragment) CHECK_SIZE("a response ends with its revision", t->events % MANY, 0);
     }
@@ -876,7 +876,8 @@ TEST(u12_a_revision_of_10000_keys_is_one_response_or_fragments_that_join_to_it)
                 }
             /* A restore renumbers the changes; a watch in the middle of a revision continues by its
              * position. */
-            if (round == 2 && (takers[0].amid || takers[2].amid) && prng_chance(&w.p, 500000))
+            if (round == 2 && (takers[0].in_fragment || takers[2].in_fragment) &&
+                prng_chance(&w.p, 500000))
                 do_restore();
             (void)sim_run_for(w.sim, 1);
         }

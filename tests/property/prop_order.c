@@ -155,7 +155,7 @@ static void run(uint64_t seed)
     CHECK("every byte is given back", bytes == 0 && order.count == 0);
 }
 
-TEST(an_ordered_set_is_what_a_sorted_array_is)
+TEST(an_ordered_set_equals_a_sorted_array)
 {
     struct prng worlds;
 

@@ -630,7 +630,7 @@ static uint64_t leased_keys(const struct store *store)
     return count;
 }
 
-TEST(the_quota_refuses_what_adds_and_nothing_else_and_history_goes)
+TEST(the_quota_refuses_only_additions_and_history_is_compacted)
 {
     static struct world w;
     struct store_options options = {.quota_bytes = QUOTA};

@@ -253,7 +253,7 @@ static void run(uint64_t seed)
     keys_close(other);
 }
 
-TEST(the_key_space_is_what_a_list_of_all_writes_is)
+TEST(the_key_space_equals_a_list_of_all_writes)
 {
     struct prng worlds;
 

@@ -735,7 +735,7 @@ static void run(uint64_t seed)
     store_close(w.twin);
 }
 
-TEST(slots_go_to_who_came_first_and_a_repeat_finds_its_place)
+TEST(slots_go_in_order_of_arrival_and_a_repeat_finds_its_place)
 {
     struct prng worlds;
 
@@ -778,7 +778,7 @@ TEST(a_queue_has_an_end)
     store_close(store);
 }
 
-TEST(a_crowd_of_leases_ends_in_portions_and_none_of_it_counts_meanwhile)
+TEST(many_leases_end_in_portions_and_none_counts_meanwhile)
 {
     enum { PORTION = STORE_EXPIRE_MAX / 2, CROWD = 4 * PORTION }; /* each has one key */
     struct store_options options = {0};

@@ -125,7 +125,7 @@ TEST(reset_keeps_the_largest_block_so_a_loop_stops_touching_the_heap)
     arena_deinit(&a);
 }
 
-TEST(one_large_request_does_not_strand_the_room_before_it)
+TEST(one_large_request_does_not_waste_the_room_before_it)
 {
     struct arena a;
     char *before, *after;

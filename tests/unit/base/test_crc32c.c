@@ -96,7 +96,7 @@ TEST(one_flipped_bit_is_always_seen)
     }
 }
 
-TEST(the_kind_says_what_runs_here)
+TEST(the_kind_names_the_implementation_in_use)
 {
     const char *kind = crc32c_kind();
 

@@ -216,7 +216,7 @@ TEST(a_removed_key_is_not_looked_at_again)
     map_deinit(&m);
 }
 
-TEST(a_ceiling_past_what_slots_can_number_is_lowered)
+TEST(a_limit_beyond_the_largest_slot_number_is_lowered)
 {
     struct map m;
 
@@ -238,7 +238,7 @@ TEST(a_null_value_stops_at_an_assertion)
     CHECK("caught", dies(put_null));
 }
 
-TEST(a_made_value_has_its_key_behind_it_and_is_made_once)
+TEST(a_created_value_is_followed_by_its_key_and_created_once)
 {
     struct map m;
     char key[] = "key";

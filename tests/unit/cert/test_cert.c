@@ -137,7 +137,7 @@ TEST(an_open_umask_does_not_open_the_key)
     CHECK_U32("certificate", mode_of(p.leaf), 0644);
 }
 
-TEST(half_an_authority_is_refused_by_the_name_of_what_is_missing)
+TEST(half_an_authority_is_refused_with_the_missing_file)
 {
     struct place p;
     struct cert_report report;
@@ -768,7 +768,7 @@ TEST(the_authority_is_never_taken_for_a_leaf)
              cert_ca_retire(fs_real(), &p.ca_options, false, now(), &report, &note));
 }
 
-TEST(what_cannot_sign_is_no_authority)
+TEST(a_pair_that_cannot_sign_is_no_authority)
 {
     struct place p;
     struct cert_report report;

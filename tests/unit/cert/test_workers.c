@@ -176,7 +176,7 @@ TEST(case_192_coordinator_and_workers_that_start_together_agree)
     }
 }
 
-TEST(case_193_half_a_ca_is_refused_by_the_name_of_what_is_missing)
+TEST(case_193_half_a_ca_is_refused_with_the_missing_file)
 {
     static const char *const files[] = {"ca.pem", "ca.key.pem"};
 
@@ -218,7 +218,7 @@ TEST(case_194_a_key_that_others_may_read_is_reported_or_refused)
     CHECK_ERR("refused", cert_workers_open(fs_real(), &strict, now(), &ca, NULL), ERR_DENIED);
 }
 
-TEST(case_195_a_leaf_is_made_anew_before_it_ends)
+TEST(case_195_a_leaf_is_renewed_before_it_expires)
 {
     const char *dir = new_dir();
     wall_time start = now();

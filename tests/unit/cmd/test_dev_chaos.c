@@ -124,7 +124,7 @@ static void run_until(struct dev_chaos *chaos, size_t wanted)
     CHECK_SIZE("deeds", deeds, wanted);
 }
 
-TEST(nothing_is_done_before_its_time_nor_to_a_fleet_that_is_not_whole)
+TEST(no_fault_comes_early_or_to_a_fleet_that_is_not_whole)
 {
     struct dev_sight sight;
     struct dev_chaos chaos;
@@ -148,7 +148,7 @@ TEST(nothing_is_done_before_its_time_nor_to_a_fleet_that_is_not_whole)
     CHECK_TEXT("the leader first", last, "killed node-1, the leader (pid 2)");
 }
 
-TEST(a_replica_is_back_when_it_was_heard_after_it_came_back)
+TEST(a_replica_has_recovered_when_it_answers_after_its_restart)
 {
     struct dev_sight sight;
     struct dev_chaos chaos;
@@ -186,7 +186,7 @@ TEST(a_replica_is_back_when_it_was_heard_after_it_came_back)
     CHECK_SIZE("and nothing else was done", deeds, 1);
 }
 
-TEST(one_at_a_time_for_as_long_as_it_runs_and_everybody_has_their_turn)
+TEST(one_fault_at_a_time_and_every_process_has_its_turn)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct dev_chaos chaos;

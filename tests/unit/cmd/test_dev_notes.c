@@ -16,7 +16,7 @@ static void read_notes(const char *path, struct buf *into)
     CHECK_OK("read", fs_read_whole(fs_real(), path, LONG_ENOUGH * 2, into));
 }
 
-TEST(a_file_that_begins_anew_says_so)
+TEST(a_truncated_file_says_so)
 {
     struct io io = {.clock = clock_real(), .fs = fs_real()};
     char dir[DEV_PATH_CAP];

@@ -142,7 +142,7 @@ static const struct {
      {"cert", "--version"},
      "--version: no command is given; see tool cert --help"},
 };
-TEST(what_is_no_command_is_refused_with_the_nearest)
+TEST(an_unknown_command_is_refused_with_the_nearest)
 {
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         struct command_call call = {.depth = 77};

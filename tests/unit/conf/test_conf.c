@@ -126,7 +126,7 @@ TEST(words_that_are_no_options_are_arguments)
     conf_close(conf);
 }
 
-TEST(of_a_flag_given_twice_the_last_counts)
+TEST(the_last_of_a_repeated_flag_counts)
 {
     static const char *const flags[] = {"--name",     "a",          "--name=b", "--color",
                                         "--no-color", "--color=on", NULL};

@@ -32,7 +32,7 @@ static const struct {
      "b",
      "a\\u2028b"},
 };
-TEST(what_would_steer_a_terminal_is_shown_instead)
+TEST(terminal_control_characters_are_escaped)
 {
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct buf out;

@@ -53,7 +53,7 @@ TEST(the_same_again_changes_nothing)
     conf_close(next);
 }
 
-TEST(what_can_change_does_and_the_rest_waits)
+TEST(reloadable_options_change_and_the_rest_waits)
 {
     struct conf *current =
         load("name = 'a'\npeers = ['x:1']\ntoken = 's1'\n[log]\nlevel = 'info'\n");

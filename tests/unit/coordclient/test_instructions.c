@@ -25,7 +25,7 @@ TEST(f1_f2_f3_the_mark_rises_and_never_falls)
     instructions_deinit(&in);
 }
 
-TEST(what_was_done_is_a_duplicate_even_under_an_older_term)
+TEST(an_executed_instruction_is_a_duplicate_even_under_an_older_term)
 {
     open_it();
     CHECK_U64("new", instructions_judge(&in, STR("i-1"), 5), INSTRUCTION_TAKE);

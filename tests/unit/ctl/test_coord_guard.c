@@ -63,7 +63,7 @@ TEST(within_the_grace_it_is_asked_to_end_first)
     coord_guard_stop(&guard);
 }
 
-TEST(a_command_does_not_outlive_the_one_who_holds_the_claim)
+TEST(a_command_does_not_outlive_the_holder_of_the_claim)
 {
     pid_t command = start_command();
 
@@ -73,7 +73,7 @@ TEST(a_command_does_not_outlive_the_one_who_holds_the_claim)
     CHECK("KILL", ended_by(command) == SIGKILL);
 }
 
-TEST(what_is_forgotten_or_has_time_is_left_alone)
+TEST(a_command_that_is_released_or_has_time_is_left_alone)
 {
     pid_t command = start_command();
 

@@ -440,7 +440,7 @@ TEST(why_a_need_is_not_met)
         "for 4 cycles\n");
 }
 
-TEST(what_holds_a_shard_holds_its_needs)
+TEST(reasons_that_block_a_shard_block_its_needs)
 {
     some_need();
     shard.fenced = shard.paused = true;

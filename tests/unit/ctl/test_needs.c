@@ -78,7 +78,7 @@ TEST(a_need_is_a_row)
     canned_close(&canned);
 }
 
-TEST(what_is_not_known_is_a_dash_and_any_machine_will_do)
+TEST(unknown_values_are_a_dash_and_no_requirement_is_any_machine)
 {
     some_need(CANNED_WORDS("--shard", "s:7780"));
     view.need = NULL;

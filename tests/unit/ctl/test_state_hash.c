@@ -89,7 +89,7 @@ TEST(other_machines_are_a_conflict)
     canned_close(&canned);
 }
 
-TEST(who_does_not_answer_leaves_it_open)
+TEST(a_replica_without_an_answer_leaves_the_result_open)
 {
     canned_open(&canned, CANNED_WORDS("--coordinator", "a:1,b:2", "--json"));
     answers(0, 7, 1);

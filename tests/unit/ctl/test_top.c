@@ -34,7 +34,7 @@ static void end(void)
     buf_deinit(&shown);
 }
 
-TEST(who_does_not_answer_says_why_in_the_place_of_rows)
+TEST(a_part_without_an_answer_shows_the_error_in_place_of_rows)
 {
     nobody();
     CHECK_TEXT(

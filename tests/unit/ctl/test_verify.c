@@ -388,7 +388,7 @@ TEST(each_fact_fails_for_a_provider_that_breaks_it)
     }
 }
 
-TEST(whatever_is_wrong_the_machines_are_put_back)
+TEST(every_failure_leaves_the_machines_restored)
 {
     for (enum fact fact = 0; fact < FACT_COUNT; fact++) {
         /* After these failures the provider reports Failed or takes no more calls. */

@@ -351,7 +351,7 @@ static void carry_out(struct stage *s, const struct admit_request *request,
 }
 
 /* Replicas ask one after the other, repeatedly. */
-TEST(however_the_members_changed_places_each_ends_in_its_own)
+TEST(after_any_permutation_each_member_ends_in_its_own_place)
 {
     struct prng prng;
 
@@ -397,7 +397,7 @@ TEST(however_the_members_changed_places_each_ends_in_its_own)
 
 /* Random clusters and requests: at most a dozen steps lead to the requested end, and no step breaks
  * a rule. */
-TEST(whatever_the_cluster_looks_like_the_steps_end)
+TEST(the_steps_end_for_every_cluster)
 {
     struct prng prng;
     size_t done = 0;

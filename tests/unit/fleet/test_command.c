@@ -196,7 +196,7 @@ static const struct {
      FLEET_PAYLOAD_MISSING, "command without its payload: AssignDomain"},
 };
 
-TEST(a_reader_forgives_what_the_original_forgives_and_refuses_the_rest_by_name)
+TEST(a_reader_accepts_what_the_original_accepts_and_refuses_the_rest_by_name)
 {
     struct arena arena;
     struct buf text;

@@ -426,7 +426,7 @@ TEST(texts_past_their_limit_and_texts_that_are_none_are_refused_by_name)
     fleet_close(fleet);
 }
 
-TEST(a_full_table_says_so_and_takes_what_changes_no_count)
+TEST(a_full_table_says_so_and_accepts_changes_that_add_no_row)
 {
     struct fleet *fleet = open_fleet();
     struct note text;
@@ -547,7 +547,7 @@ static void view_lines(struct fleet_view *view, struct buf *lines, size_t rows_m
     }
 }
 
-TEST(a_view_is_of_its_moment_whatever_happens_meanwhile)
+TEST(a_view_shows_the_state_of_its_start_despite_later_changes)
 {
     static const char want[] = "0 a host:1;0 b host:1;0 c host:1;1 c1 a;1 c2 b;2 1 a;2 2 b;2 3 c;";
     struct fleet *fleet = open_fleet();
@@ -601,7 +601,7 @@ TEST(a_view_is_of_its_moment_whatever_happens_meanwhile)
     fleet_close(fleet);
 }
 
-TEST(a_view_costs_only_what_is_removed_while_it_is_open)
+TEST(a_view_costs_only_the_rows_removed_while_it_is_open)
 {
     struct fleet *fleet = open_fleet();
     uint64_t before, open;

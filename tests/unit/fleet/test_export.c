@@ -221,7 +221,7 @@ static void fill(struct rig_node *node, unsigned domains)
 #define SAVE   "/bigfleet.v1alpha1.Coordinator/SnapshotSave"
 #define BACKUP "/muster.v1.Fleet/Backup"
 
-TEST(a_reader_who_does_not_read_loses_its_stream_and_holds_nobody_for_long)
+TEST(a_client_that_does_not_read_loses_its_stream_and_blocks_others_only_briefly)
 {
     struct rig_node *node;
     struct reader slow, second, third;

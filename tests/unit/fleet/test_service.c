@@ -366,7 +366,7 @@ TEST(long_lists_are_made_over_many_turns_and_of_one_moment)
 
 /* A list so long that a write fits in between; a caller that asks after the write sees the write.
  * */
-TEST(who_share_a_list_are_answered_one_a_turn)
+TEST(callers_that_share_a_list_are_answered_one_a_turn)
 {
     enum { CALLERS = 8, ROWS = 20000 };
     Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
@@ -464,7 +464,7 @@ TEST(a_long_answer_is_given_some_bytes_a_turn)
     rig_close();
 }
 
-TEST(a_list_under_way_is_not_for_who_asks_later)
+TEST(a_running_list_is_not_shared_with_later_callers)
 {
     enum { ROWS = 200000 };
     Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
@@ -506,7 +506,7 @@ TEST(a_list_under_way_is_not_for_who_asks_later)
     rig_close();
 }
 
-TEST(who_asks_for_a_long_list_and_goes_away_leaves_nothing_behind)
+TEST(a_caller_that_leaves_a_long_list_leaves_nothing_behind)
 {
     Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
         BIGFLEET__V1ALPHA1__LIST_DOMAIN_ASSIGNMENTS_REQUEST__INIT;
@@ -597,7 +597,7 @@ TEST(what_is_missing_is_named)
     rig_close();
 }
 
-TEST(what_the_tables_refuse_has_its_status)
+TEST(refusals_of_the_tables_have_their_status)
 {
     static char long_id[FLEET_ID_MAX + 2], long_address[FLEET_ADDRESS_MAX + 2];
     Muster__V1__BindClusterRequest bind = MUSTER__V1__BIND_CLUSTER_REQUEST__INIT;
@@ -886,7 +886,7 @@ TEST(queueing_by_hand_is_checked)
 }
 
 /* A client would read a refusal as "nothing was done", although half of it was queued. */
-TEST(what_has_no_room_for_all_is_queued_for_none)
+TEST(an_instruction_without_room_for_all_is_queued_for_none)
 {
     Muster__V1__QueueInstructionRequest m = MUSTER__V1__QUEUE_INSTRUCTION_REQUEST__INIT;
     Bigfleet__V1alpha1__CoordinatorInstruction it =

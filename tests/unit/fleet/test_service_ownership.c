@@ -293,7 +293,7 @@ TEST(a_leaving_domain_is_sent_once)
 }
 
 /* The acknowledgement of the first unassignment must not end the second. */
-TEST(a_domain_that_was_given_back_is_acknowledged_anew)
+TEST(a_domain_that_was_returned_is_acknowledged_again)
 {
     char first[64];
 

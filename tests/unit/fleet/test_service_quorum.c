@@ -404,7 +404,7 @@ TEST(a_call_waits_no_longer_than_it_should)
     rig_close();
 }
 
-TEST(shards_silent_under_the_last_leader_are_counted_anew)
+TEST(shards_silent_under_the_last_leader_are_counted_again)
 {
     struct rig_node *next;
 

@@ -227,7 +227,7 @@ TEST(a_report_of_an_unknown_shard_is_refused)
     close_reports();
 }
 
-TEST(what_is_too_much_is_refused_and_changes_nothing)
+TEST(a_report_over_a_limit_is_refused_and_changes_nothing)
 {
     static char large[REPORTS_REPORT_MAX + 1];
     struct shard_report report = {

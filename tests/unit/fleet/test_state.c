@@ -145,7 +145,7 @@ TEST(the_state_is_written_byte_for_byte)
     fleet_close(fleet);
 }
 
-TEST(what_is_written_is_read_back_wherever_it_is_cut)
+TEST(a_written_state_is_read_back_at_every_cut)
 {
     struct fleet *fleet = open_fleet();
     struct fleet_state_summary summary;

@@ -278,7 +278,7 @@ TEST(a_handle_does_only_what_it_was_opened_for)
     }
 }
 
-TEST(a_removed_file_is_read_to_the_end_by_who_has_it_open)
+TEST(a_removed_file_is_read_to_the_end_by_its_open_handle)
 {
     EACH_BED(bed)
     {
@@ -659,7 +659,7 @@ TEST(a_lock_that_cannot_be_had_says_why)
     }
 }
 
-TEST(what_a_damaged_lock_file_says_is_not_repeated)
+TEST(content_of_a_damaged_lock_file_is_not_printed)
 {
     EACH_BED(bed)
     {
@@ -799,7 +799,7 @@ TEST(out_of_descriptors_is_full)
 }
 
 /* Runs as a user other than root, whichever user runs the test. */
-TEST(what_may_not_be_read_is_denied_and_need_not_be_synced)
+TEST(an_unreadable_file_is_denied_and_needs_no_sync)
 {
     enum { NOBODY = 65534 };
     struct fs *fs = fs_real();

@@ -47,7 +47,7 @@ static const struct {
     {"a later 1.x is read as 1.1", "HTTP/1.7\r\nHost: x\r\n", false, false},
 };
 
-TEST(who_closes_follows_from_version_and_connection)
+TEST(the_closing_side_follows_from_version_and_connection_header)
 {
     for (size_t i = 0; i < ARRAY_LEN(close_cases); i++) {
         struct http_head head;
@@ -106,7 +106,7 @@ static const struct {
      HEAD("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n"), 400},
 };
 
-TEST(what_two_readers_could_read_differently_is_refused)
+TEST(ambiguous_requests_are_refused)
 {
     for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
         struct http_head head;

@@ -338,7 +338,7 @@ TEST(a_child_dies_with_its_parent_when_asked_to)
     kill(orphan, SIGKILL);
 }
 
-TEST(what_a_process_with_its_own_group_started_ends_with_it)
+TEST(children_of_a_process_with_its_own_group_end_with_it)
 {
     struct note note = {""};
 

@@ -213,7 +213,7 @@ static void writes_in_hook(struct turn_hook *hook)
     hook_wrote = true;
 }
 
-TEST(what_a_turn_hook_writes_leaves_in_the_same_turn)
+TEST(bytes_written_by_a_turn_hook_are_sent_in_the_same_turn)
 {
     open_pair("127.0.0.1:0", 0, 0, NULL);
     meet();
@@ -412,7 +412,7 @@ TEST(without_on_end_our_side_ends_with_the_peers)
     close_pair();
 }
 
-TEST(closing_drops_what_waits_and_ends_every_call)
+TEST(closing_drops_waiting_writes_and_ends_every_call)
 {
     open_pair("127.0.0.1:0", 0, 0, NULL);
     meet();

@@ -10,7 +10,7 @@
 static void register_for_tls(const char *name, test_fn *fn)
 {
     static const char *const plain_only[] = {
-        "closing_drops_what_waits_and_ends_every_call", /* a cut is no end */
+        "closing_drops_waiting_writes_and_ends_every_call", /* a cut is no end */
         "a_peer_that_resets_is_an_error_with_its_reason",
         "writing_to_a_peer_that_is_gone_fails_without_a_signal",
     };

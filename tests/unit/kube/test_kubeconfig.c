@@ -126,7 +126,7 @@ static const struct {
      "nested too deep"},
 };
 
-TEST(what_cannot_be_done_is_refused_with_its_name)
+TEST(an_unsupported_field_is_refused_with_its_name)
 {
     for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
         struct kube_config c;

@@ -109,7 +109,7 @@ static const struct {
     {"an object that is none", OK_HEAD "{\"type\":\"ADDED\",\"object\":[]}\n", ERR_PARSE, "object"},
 };
 
-TEST(what_cannot_go_on_ends_for_good_and_says_why)
+TEST(a_watch_that_cannot_continue_ends_for_good_with_the_reason)
 {
     for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
         struct scene s = begin(0);

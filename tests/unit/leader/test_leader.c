@@ -342,7 +342,7 @@ TEST(a_call_of_our_own_takes_the_way_of_a_client_s)
     stop(3);
 }
 
-TEST(who_asks_early_waits_until_the_leader_may_be_asked)
+TEST(an_early_caller_waits_until_the_leader_is_ready)
 {
     struct rpc_call call;
 
@@ -357,7 +357,7 @@ TEST(who_asks_early_waits_until_the_leader_may_be_asked)
     stop(1);
 }
 
-TEST(who_waits_is_sent_on_when_another_leads)
+TEST(a_waiting_caller_is_redirected_when_another_leads)
 {
     struct rpc_call call, late;
 
@@ -387,7 +387,7 @@ TEST(too_many_calls_are_refused)
     stop(REQUESTS_MAX + 2);
 }
 
-TEST(who_waits_too_long_is_refused_each_in_its_time)
+TEST(each_caller_that_waits_too_long_is_refused_at_its_deadline)
 {
     struct rpc_call first, second;
 
@@ -449,7 +449,7 @@ TEST(what_is_kept_is_never_too_late)
     stop(2);
 }
 
-TEST(what_a_caller_that_goes_leaves_behind)
+TEST(a_caller_that_leaves_during_a_call)
 {
     struct rpc_call call;
 
@@ -475,7 +475,7 @@ TEST(what_a_caller_that_goes_leaves_behind)
     stop(4);
 }
 
-TEST(what_the_log_said_instead)
+TEST(results_of_the_log_without_an_answer)
 {
     static const struct {
         enum err err;
@@ -500,7 +500,7 @@ TEST(what_the_log_said_instead)
     stop(ARRAY_LEN(cases));
 }
 
-TEST(who_has_acted_does_not_say_that_nothing_was_done)
+TEST(a_call_that_has_written_does_not_report_not_done)
 {
     struct rpc_call call;
 
@@ -553,7 +553,7 @@ TEST(terms_begin_and_end_once)
     stop(0);
 }
 
-TEST(a_term_whose_news_is_on_its_way_is_not_led)
+TEST(a_term_is_not_led_before_its_event_arrives)
 {
     start(READS);
     CHECK("leads", leader_leads(&leader));

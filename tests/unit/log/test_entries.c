@@ -127,7 +127,7 @@ TEST(a_position_is_returned_when_the_disk_reports_it)
     entries_close(e);
 }
 
-TEST(bytes_are_dropped_from_the_front_and_only_of_what_is_durable_and_applied)
+TEST(bytes_are_dropped_from_the_front_and_only_of_durable_applied_entries)
 {
     struct entries *e;
     struct wal_place place = place_of(1, 4096, 4);

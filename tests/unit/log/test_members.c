@@ -210,7 +210,7 @@ TEST(an_address_belongs_to_one_member)
     CHECK_HAS("the note", note.text, "0000000000000001 is a member at replica-1:7791");
 }
 
-TEST(who_takes_an_address_leaves_its_own_to_the_member_that_was_listed_there)
+TEST(a_member_that_takes_an_address_leaves_its_own_to_the_member_listed_there)
 {
     struct situation s;
     struct members next;
@@ -226,7 +226,7 @@ TEST(who_takes_an_address_leaves_its_own_to_the_member_that_was_listed_there)
               ERR_EXISTS);
 }
 
-TEST(a_learner_that_lacks_what_is_on_its_way_has_caught_up)
+TEST(a_learner_that_lacks_only_entries_in_flight_has_caught_up)
 {
     static const struct {
         uint64_t match;
@@ -269,7 +269,7 @@ TEST(the_heir_is_a_voter_that_answers_and_is_furthest)
 
 /* Every situation of up to five members: an accepted change leaves a sound majority of the new
  * voters without the changed member, and touches one member only. */
-TEST(whatever_the_situation_a_change_leaves_a_sound_majority)
+TEST(in_every_situation_a_change_leaves_a_sound_majority)
 {
     static const char kinds[] = "VvDdLlXx";
     size_t made = 0;

@@ -305,7 +305,7 @@ TEST(a_connection_held_back_for_long_is_not_taken_for_dead)
 
 /* -- connecting -- */
 
-TEST(nobody_there_is_dialed_with_growing_pauses)
+TEST(an_absent_peer_is_dialed_with_growing_pauses)
 {
     struct node *a = &rig.nodes[0];
     uint64_t first, all;
@@ -386,7 +386,7 @@ TEST_BOTH(a_replica_that_comes_back_is_connected_again)
     rig_close();
 }
 
-TEST_BOTH(an_address_that_changed_is_dialed_anew)
+TEST_BOTH(a_changed_address_is_dialed_again)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1], *moved = &rig.nodes[2];
     struct peer_frame frame = hash_frame(1);

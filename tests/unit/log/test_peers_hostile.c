@@ -215,7 +215,7 @@ TEST_BOTH(a_peer_that_sends_no_hello_is_disconnected)
     finish();
 }
 
-TEST_BOTH(many_who_say_nothing_do_not_keep_a_replica_out)
+TEST_BOTH(many_silent_strangers_do_not_keep_a_replica_out)
 {
     struct peer_frame frame = hash_frame(1);
 

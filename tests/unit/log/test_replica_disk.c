@@ -48,7 +48,7 @@ static void check_fail_stop(uint32_t writes, uint32_t syncs)
     rig_kill(old->number);
     fail_disk(old, 0, 0);
     rig_start_ok(old->number);
-    RIG_UNTIL("with a mended disk it comes back", rig_settled());
+    RIG_UNTIL("with a repaired disk it comes back", rig_settled());
     CHECK_I64("to the same state", rig_number(old, "n"), rig_number(rig_leader(), "n"));
     rig_close();
 }
@@ -103,7 +103,7 @@ TEST(entries_of_a_term_that_could_not_be_written_down_are_not_written)
     CHECK_HAS("at its vote", node->why.text, "vote");
     rig_kill(0);
     rig_start_ok(0);
-    RIG_UNTIL("and with a mended disk it leads again", rig_leader());
+    RIG_UNTIL("and with a repaired disk it leads again", rig_leader());
     rig_close();
 }
 

@@ -110,7 +110,7 @@ TEST(past_the_entries_in_flight_is_full)
     rig_close();
 }
 
-TEST(one_that_is_larger_than_everything_in_flight_goes_alone)
+TEST(a_proposal_larger_than_the_limit_in_flight_is_sent_alone)
 {
     char *value = long_text(100000);
 
@@ -121,7 +121,7 @@ TEST(one_that_is_larger_than_everything_in_flight_goes_alone)
     rig_close();
 }
 
-TEST(a_machine_over_its_quota_takes_only_what_frees)
+TEST(a_machine_over_its_quota_accepts_only_commands_that_free)
 {
     char *value = long_text(4000);
     struct call *call;
@@ -226,7 +226,7 @@ TEST_BOTH(an_abandoned_proposal_reports_unknown_once_and_may_still_apply)
     rig_close();
 }
 
-TEST(one_that_is_abandoned_before_it_has_a_place_names_none)
+TEST(a_proposal_abandoned_before_it_has_an_index_has_none)
 {
     struct node *node = open_lone();
     struct call *call;
@@ -264,7 +264,7 @@ TEST(abandoned_bytes_count_until_their_entry_is_applied)
 
 /* -- leadership lost -- */
 
-TEST(a_leader_cut_off_says_unknown_for_what_it_cannot_know)
+TEST(a_leader_that_is_cut_off_answers_unknown_for_open_proposals)
 {
     rig_open(3);
     RIG_UNTIL("one leads", rig_leader());
@@ -298,7 +298,7 @@ static void hold(struct node *node, bool out, bool in)
 }
 
 /* Another entry is applied at the index while the proposer still waits: the result is known. */
-TEST(a_proposal_whose_place_another_entry_took_is_surely_not_done)
+TEST(a_proposal_replaced_by_another_entry_is_reported_not_done)
 {
     /* a long memory: the new leader must overwrite the entry before the proposer gives up */
     rig.timing = (struct replica_timing){.election_ms = 500, .heartbeat_ms = 50};
@@ -393,7 +393,7 @@ static void transfer_after_change(struct member_change *change, enum err err,
     rig_transfer(call->node, 3, 0);
 }
 
-TEST(what_is_asked_for_from_an_answer_at_the_end_is_answered_too)
+TEST(a_request_from_a_final_callback_is_answered_too)
 {
     struct node *node = open_lone();
 

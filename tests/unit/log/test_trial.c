@@ -249,7 +249,7 @@ static void snapshot_under_load(struct trial *t, struct prng *prng, struct buf *
     trial_ops.snapshot_end(view);
 }
 
-TEST(a_snapshot_is_of_its_index_whatever_is_applied_meanwhile)
+TEST(a_snapshot_has_the_state_of_its_index_despite_later_entries)
 {
     struct prng worlds, prng;
 

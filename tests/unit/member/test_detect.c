@@ -118,7 +118,7 @@ TEST(the_usual_timeline) /* 66, 67 */
     detect_close(d);
 }
 
-TEST(who_beats_again_is_well) /* 40, 77 */
+TEST(a_worker_that_beats_again_is_healthy) /* 40, 77 */
 {
     struct detect_options options = usual();
     struct detect *d = opened(&options);
@@ -288,7 +288,7 @@ TEST(an_operator_lets_the_held_ones_go)
 }
 
 /* For random beats the verdicts are those of a judge that examines every worker each time. */
-TEST(a_scan_says_what_a_look_at_everybody_would)
+TEST(a_scan_equals_a_check_of_every_worker)
 {
     enum { WORKERS = 40, STEPS = 3000 };
     struct prng prng;

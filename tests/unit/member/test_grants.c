@@ -151,7 +151,7 @@ TEST(case_139_one_window_is_one_change)
     rig_close(rig);
 }
 
-TEST(case_140_what_is_no_change_of_the_eligible)
+TEST(case_140_events_that_do_not_change_the_eligible_workers)
 {
     struct rig *rig = three();
     uint64_t epoch = rig_epoch(rig);
@@ -361,7 +361,7 @@ TEST(case_151_no_more_than_a_tenth_at_once)
     rig_close(rig);
 }
 
-TEST(case_152_who_is_not_part_of_it_delays_nothing)
+TEST(case_152_a_worker_outside_the_hand_over_delays_nothing)
 {
     struct rig *rig = three();
 
@@ -461,7 +461,7 @@ TEST(a_verdict_before_the_fence_waits_for_it)
 
 /* The worker announces its leave, resumes, and falls silent; its failure verdict and the resumption
  * cross. */
-TEST(who_seemed_to_have_left_and_holds_something_is_fenced)
+TEST(a_worker_that_seemed_to_have_left_with_partitions_is_fenced)
 {
     struct rig *rig = rig_open(one_by_one);
     struct member_beat beat = {.worker = STR("w1"), .phase = MEMBER_READY};

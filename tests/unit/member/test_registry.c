@@ -49,7 +49,7 @@ TEST(case_33_registering_twice_is_registering)
     rig_close(rig);
 }
 
-TEST(case_34_who_leaves_is_deregistered)
+TEST(case_34_a_leaving_worker_is_deregistered)
 {
     struct rig *rig = rig_open(NULL);
     struct member_op op;
@@ -396,7 +396,7 @@ TEST(case_47_a_drained_worker_with_grants_fails)
     rig_close(rig);
 }
 
-TEST(draining_is_taken_back_by_who_said_it)
+TEST(draining_is_cancelled_by_the_worker_that_announced_it)
 {
     struct rig *rig = rig_open(NULL);
     struct member_op op;
@@ -458,7 +458,7 @@ TEST(case_49_eviction_fences)
     rig_close(rig);
 }
 
-TEST(case_50_what_is_not_in_the_table_does_nothing)
+TEST(case_50_a_transition_outside_the_table_does_nothing)
 {
     static const enum member_kind kinds[] = {
         MEMBER_OP_READY,      MEMBER_OP_DRAIN,      MEMBER_OP_DEAD, MEMBER_OP_LEAVE,
@@ -529,7 +529,7 @@ TEST(case_71_a_step_of_the_wall_clock_fails_nobody)
     rig_close(rig);
 }
 
-TEST(case_72_who_was_stopped_blames_nobody)
+TEST(case_72_a_leader_that_was_paused_fails_no_worker)
 {
     struct rig *rig = rig_open(NULL);
 
@@ -628,7 +628,7 @@ TEST(case_79_80_each_incarnation_fails_once)
     }
 }
 
-TEST(case_81_82_87_what_was_not_emitted_is_there_for_the_next_leader)
+TEST(case_81_82_87_events_not_emitted_are_there_for_the_next_leader)
 {
     struct rig *rig = rig_open(NULL);
     struct member_event event;
@@ -672,7 +672,7 @@ TEST(case_83_84_85_a_death_proposed_twice_happens_once)
     rig_close(rig);
 }
 
-TEST(case_88_a_new_leader_begins_to_wait_anew)
+TEST(case_88_a_new_leader_restarts_the_wait)
 {
     struct rig *rig = rig_open(NULL);
 

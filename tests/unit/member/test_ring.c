@@ -168,7 +168,7 @@ TEST(a_fourth_worker_takes_38_of_128)
 
 /* Any order of joins and leaves with the same final set has the same owners; a new worker only
  * gains partitions, and a leaving worker's partitions alone move. */
-TEST(only_what_must_moves_and_order_never_shows)
+TEST(only_necessary_partitions_move_and_order_has_no_effect)
 {
     enum { WORKERS = 12, PARTITIONS = 200 };
     struct prng prng;
@@ -267,7 +267,7 @@ TEST(case_133_shares_in_proportion_to_weights)
 }
 
 /* A ring that workers joined and left equals a ring that never had them. */
-TEST(changes_in_place_are_a_ring_built_anew)
+TEST(changes_in_place_equal_a_new_ring)
 {
     struct prng prng;
     uint64_t seed = test_seed();

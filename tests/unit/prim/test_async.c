@@ -159,7 +159,7 @@ TEST(a_full_queue_refuses_and_done_makes_room)
     CHECK_I64("each once, the last from close", seen.count, 4);
 }
 
-TEST(closing_answers_what_was_never_begun)
+TEST(closing_answers_calls_that_never_began)
 {
     struct fake fake;
     coord_store *store;
@@ -240,7 +240,7 @@ TEST(many_threads_start_and_dispatch_at_once)
 }
 
 /* A reused request keeps the fields of its last call. */
-TEST(what_an_operation_does_not_read_is_never_looked_at)
+TEST(fields_that_an_operation_does_not_use_are_never_read)
 {
     struct fake fake;
     coord_store *store;

@@ -153,7 +153,7 @@ static coord_result lose_two_replies(struct fake *fake, enum fault_op op,
     return ++*heard <= 2 ? prim_unclear(COORD_R_TIMEOUT, "no answer") : prim_ok(COORD_R_NONE);
 }
 
-TEST(what_is_unclear_is_asked_again_with_the_same_id)
+TEST(an_unknown_result_is_retried_with_the_same_id)
 {
     struct fake fake;
     coord_store *store;
@@ -181,7 +181,7 @@ static coord_result never_connected(struct fake *fake, enum fault_op op,
                               : prim_answer(COORD_UNAVAILABLE, COORD_R_CONNECTION, "refused");
 }
 
-TEST(what_the_first_attempt_left_open_stays_open)
+TEST(an_unknown_first_attempt_stays_unknown)
 {
     struct fake fake;
     coord_store *store;
@@ -203,7 +203,7 @@ static coord_result full_disk(struct fake *fake, enum fault_op op, const struct 
     return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "full");
 }
 
-TEST(what_is_clear_is_asked_once)
+TEST(a_certain_result_is_not_retried)
 {
     struct fake fake;
     coord_store *store;

@@ -232,7 +232,7 @@ TEST(a_create_is_one_write_when_nothing_is_there)
     fake_close(fake);
 }
 
-TEST(a_lost_race_is_judged_anew)
+TEST(a_lost_race_is_evaluated_again)
 {
     struct fake *fake = fake_open();
     struct prim_grant grant;
@@ -427,7 +427,7 @@ static coord_result acquire(struct fake *fake, uint8_t request, const char *owne
     return prim_change_acquire(&fake->backend, &call, &in, ret_grant);
 }
 
-TEST(who_loses_a_slot_takes_the_next)
+TEST(a_caller_that_loses_a_slot_takes_the_next)
 {
     struct fake *fake = fake_open();
     struct prim_grant grant;

@@ -75,7 +75,7 @@ TEST(a_group_is_made_unless_that_is_forbidden)
     CHOOSES("forbidden", &group, 0, PRIM_GROUP_ABSENT, COORD_NO_SLOT);
 }
 
-TEST(another_number_of_slots_is_a_conflict_before_who_holds_what)
+TEST(another_number_of_slots_is_a_conflict_before_holders_are_checked)
 {
     struct prim_acquire in = acquire(COORD_TAKEOVER_SAME_OWNER, COORD_NO_SLOT);
     struct prim_group group;
@@ -99,7 +99,7 @@ TEST(an_owner_holds_one_slot_and_may_take_over_its_own)
     CHOOSES("a part of a name is another name", &group, 0, PRIM_GROUP_TAKE, 0);
 }
 
-TEST(nobody_enters_a_shrunk_group_until_those_above_have_left)
+TEST(no_owner_enters_a_shrunk_group_until_holders_above_the_size_have_left)
 {
     struct prim_acquire in = acquire(0, 0);
     struct prim_group group;

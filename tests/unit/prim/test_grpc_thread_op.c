@@ -197,7 +197,7 @@ TEST(a_silent_server_is_left_and_the_next_one_asked)
     ends("done", ERR_OK, 3, 2);
 }
 
-TEST(what_may_not_be_repeated_is_not)
+TEST(an_unsafe_request_is_not_repeated)
 {
     start(3, 9000);
     op.idempotent = false;
@@ -268,7 +268,7 @@ TEST(a_server_without_a_leader_is_left_if_there_is_another)
     }
 }
 
-TEST(one_trouble_moves_us_once)
+TEST(one_failure_moves_the_caller_once)
 {
     start(3, 9000);
     grpc_server_trouble(&grpc_thread, 0);
@@ -282,7 +282,7 @@ TEST(one_trouble_moves_us_once)
     grpc_op_deinit(&op);
 }
 
-TEST(who_waits_goes_along_and_can_be_stopped)
+TEST(a_waiting_call_moves_to_the_next_server_and_can_be_stopped)
 {
     struct rpc_outcome cancelled = {.err = ERR_CANCELLED, .status = GRPC_CANCELLED};
 
@@ -303,7 +303,7 @@ TEST(who_waits_goes_along_and_can_be_stopped)
     ends("not again", ERR_CANCELLED, 2, 1);
 }
 
-TEST(who_is_stopped_while_called_back_does_not_go_along)
+TEST(a_call_stopped_in_a_callback_does_not_move)
 {
     start(3, 9000);
     op.waits = true;
@@ -314,7 +314,7 @@ TEST(who_is_stopped_while_called_back_does_not_go_along)
     ends("stopped", ERR_CANCELLED, 1, 1);
 }
 
-TEST(who_waits_to_the_end_says_nothing_about_the_server)
+TEST(a_call_that_waits_to_its_deadline_does_not_blame_the_server)
 {
     start(3, 9000);
     op.waits = true;

@@ -188,7 +188,7 @@ TEST(a_key_is_watched_from_its_grant_on_and_its_end_is_reported_once)
     }
 }
 
-TEST(what_has_left_the_claim_is_no_loss)
+TEST(a_key_that_left_the_claim_is_no_loss)
 {
     struct rig r;
     struct prim_held held[] = {{"a/1", 5, 5, 0}, {"a/2", 6, 6, 0}};

@@ -248,7 +248,7 @@ TEST(a_renewal_that_waited_too_long_for_a_thread_is_not_sent)
     coord_close(world.store);
 }
 
-TEST(what_the_store_refuses_is_lost_with_its_reason)
+TEST(a_lease_that_the_store_refuses_is_lost_with_its_reason)
 {
     struct world world;
     open_world(&world);
@@ -265,7 +265,7 @@ TEST(what_the_store_refuses_is_lost_with_its_reason)
     CHECK_I64("guarded no more", fake_guarded(&world.fake), 0);
 }
 
-TEST(what_fails_is_tried_again_until_it_is_lost)
+TEST(a_failed_renewal_is_retried_until_the_lease_is_lost)
 {
     struct world world;
     open_world(&world);

@@ -91,7 +91,7 @@ TEST(after_a_failure_it_tries_again_every_twentieth_but_not_faster_than_50_ms)
     }
 }
 
-TEST(an_attempt_never_outlasts_safe_until_nor_ten_seconds)
+TEST(an_attempt_never_exceeds_safe_until_or_ten_seconds)
 {
     struct keeper_core core = start(1000, 0);
     CHECK("renews", tick(&core, 334 * MS).renew);
@@ -134,7 +134,7 @@ TEST(an_answer_that_is_no_newer_starts_no_loop)
 }
 
 /* Invariants for any order of events and pauses. */
-TEST(whatever_happens_it_is_lost_once_and_nothing_is_sent_after)
+TEST(after_any_events_a_lease_is_lost_once_and_nothing_is_sent_afterwards)
 {
     uint64_t seed = test_seed();
     struct prng prng;

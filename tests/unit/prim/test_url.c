@@ -61,7 +61,7 @@ TEST(short_forms)
     }
 }
 
-TEST(what_is_wrong_is_said_and_no_secret_with_it)
+TEST(errors_name_the_fault_and_no_secret)
 {
     static const struct {
         const char *url, *says;

@@ -141,7 +141,7 @@ static const ProtobufCMessage *request_of(size_t index, const ProtobufCMessageDe
     return message;
 }
 
-TEST(each_call_says_what_it_should_under_a_number_of_its_own)
+TEST(each_call_has_its_fields_and_its_own_token)
 {
     static const struct label metadata[] = {{{"g", 1}, {"rack\0gang", 9}}, {{"e", 1}, {"", 0}}};
     const Bigfleet__V1alpha1__CreateRequest *create;
@@ -208,7 +208,7 @@ TEST(each_call_says_what_it_should_under_a_number_of_its_own)
     arena_deinit(&arena);
 }
 
-TEST(who_tries_a_provider_brings_a_token_and_may_name_no_machine)
+TEST(a_provider_test_brings_a_token_and_may_name_no_machine)
 {
     const struct provider_token token = {STR("nobody"), 3, 99}, none = {.shard = STR_EMPTY};
     const Bigfleet__V1alpha1__DeleteRequest *first, *second;
@@ -244,7 +244,7 @@ static void say_status(struct scripted *s, struct scripted_request *r)
     scripted_only(r, status_text, "because");
 }
 
-TEST(what_the_provider_says_decides_how_a_call_ended)
+TEST(the_provider_s_answer_decides_the_result_of_a_call)
 {
     static const struct {
         enum grpc_status status;
@@ -347,7 +347,7 @@ static void refuse_all(struct scripted *s, struct scripted_request *r)
     scripted_reset(r, H2_REFUSED_STREAM);
 }
 
-TEST(what_was_sent_and_not_answered_is_not_known_and_not_sent_again)
+TEST(a_sent_call_without_an_answer_is_unknown_and_not_sent_again)
 {
     static const struct {
         const char *why;
@@ -591,7 +591,7 @@ TEST(a_refusal_names_the_epoch)
     }
 }
 
-TEST(what_has_waited_too_long_is_not_sent_any_more)
+TEST(a_call_that_waited_too_long_is_not_sent)
 {
     open_with(silent, (struct provider_options){.connections_max = 1});
     world.servers[0].streams_max = 1;
@@ -607,7 +607,7 @@ TEST(what_has_waited_too_long_is_not_sent_any_more)
     close_all();
 }
 
-TEST(what_nothing_makes_room_for_ends_all_the_same)
+TEST(a_call_without_room_ends_at_its_deadline)
 {
     open_with(silent, (struct provider_options){.connections_max = 1});
     world.servers[0].streams_max = 1;
@@ -775,7 +775,7 @@ static void begin_list(struct scripted_request *r, uint32_t len)
     scripted_bytes(r, str_of(head, sizeof head));
 }
 
-TEST(a_list_comes_in_chunks_and_waits_for_who_reads_them)
+TEST(a_list_comes_in_chunks_and_waits_for_its_reader)
 {
     struct scripted_request *r = &world.servers[0].requests[0];
     static const uint32_t states[] = {0, MACHINE_IDLE, 77};

@@ -73,7 +73,7 @@ static enum err feed_all(struct world *w, struct provider_list_end *ret_end, str
     return err ? err : provider_list_finish(w->list, ret_end, note);
 }
 
-TEST(however_it_is_cut_the_same_comes_out)
+TEST(every_cut_gives_the_same_result)
 {
     struct prng prng;
     uint64_t seed = test_seed();
@@ -192,7 +192,7 @@ TEST(ten_megabytes_of_labels_cost_one_record_and_little_memory)
     free(label);
 }
 
-TEST(what_is_no_list_ends_it_and_a_cut_one_is_not_whole)
+TEST(bytes_that_are_no_list_end_it_and_a_cut_list_is_not_complete)
 {
     struct provider_list_end end;
     struct note note;

@@ -133,7 +133,7 @@ static void restart_at_end(void *owner, const struct rpc_client_call *call,
                  rpc_unary(world.channel, &options, STR("x"), restart_at_end, count, NULL));
 }
 
-TEST(a_caller_that_starts_anew_at_each_failure_does_not_hold_the_loop)
+TEST(a_caller_that_retries_at_each_failure_does_not_block_the_loop)
 {
     unsigned count = 0;
     uint64_t turns;

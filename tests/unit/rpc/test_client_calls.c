@@ -147,7 +147,7 @@ TEST(metadata_of_the_answer_reaches_the_caller)
     close_all();
 }
 
-TEST(what_cannot_be_asked_is_refused_at_once)
+TEST(an_invalid_request_is_refused_at_once)
 {
     char long_value[RPC_METADATA_BYTES_MAX + 1];
     struct h2_header many[RPC_METADATA_MAX + 1];

@@ -78,7 +78,7 @@ static const struct {
      200, 12},
 };
 
-TEST(what_is_no_call_is_refused_with_trailers_only_and_what_is_no_grpc_in_words)
+TEST(an_invalid_call_is_refused_with_trailers_only_and_a_request_without_grpc_in_text)
 {
     struct client *c;
 
@@ -109,7 +109,7 @@ TEST(what_is_no_call_is_refused_with_trailers_only_and_what_is_no_grpc_in_words)
 }
 
 /* More requests than may wait at once, and one that is too long to wait for. */
-TEST(what_is_no_grpc_is_answered_at_its_end_and_the_wait_is_bounded)
+TEST(a_request_without_grpc_is_answered_at_its_end_and_the_wait_is_bounded)
 {
     static const char block[30000];
     const struct h2_header headers[] = {{STR(":method"), STR("POST")},
@@ -159,7 +159,7 @@ static int32_t stranger(struct client *c, const char *method, bool end)
     return stream;
 }
 
-TEST(what_is_no_grpc_and_does_not_end_is_answered_in_time)
+TEST(a_request_without_grpc_that_does_not_end_is_answered_in_time)
 {
     struct client *c;
     int32_t get, put;
@@ -215,7 +215,7 @@ static const struct {
     {"metadata is fine", {{"x-echo-bin", 10}, {"AAEC", 4}}, 0},
 };
 
-TEST(headers_are_judged_before_the_handler_hears)
+TEST(headers_are_checked_before_the_handler_runs)
 {
     struct client *c;
     uint64_t begun = 0;

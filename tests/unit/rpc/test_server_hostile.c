@@ -775,7 +775,7 @@ TEST(an_idle_connection_is_asked_to_leave_when_so_configured)
 
 /* -- draining -- */
 
-TEST(draining_serves_what_is_under_way_and_nothing_after)
+TEST(draining_serves_running_calls_and_no_new_ones)
 {
     struct client *c;
     int32_t slow, stream, refused = 0;

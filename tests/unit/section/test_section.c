@@ -120,7 +120,7 @@ static enum err state_read(struct state *state, struct str bytes, size_t portion
     return err;
 }
 
-TEST(a_view_is_of_its_moment_whatever_changes_meanwhile_and_is_read_in_any_portions)
+TEST(a_view_shows_the_state_of_its_start_in_portions_of_any_size)
 {
     struct prng p;
 
@@ -162,7 +162,7 @@ TEST(a_view_is_of_its_moment_whatever_changes_meanwhile_and_is_read_in_any_porti
     }
 }
 
-TEST(one_view_at_a_time_and_its_reader_learns_that_the_state_is_gone)
+TEST(one_view_at_a_time_and_its_reader_gets_an_error_when_the_state_is_gone)
 {
     struct section_view *second;
     struct state numbers;
@@ -325,7 +325,7 @@ static enum err take_nothing(void *owner, struct str bytes, size_t *ret_taken, s
     return ERR_OK;
 }
 
-TEST(what_is_fed_is_taken_whole_and_what_never_ends_meets_the_ceiling)
+TEST(input_is_consumed_completely_and_endless_input_reaches_the_limit)
 {
     struct buf rest, got;
 

@@ -114,7 +114,7 @@ static void destroy_nothing(void *state)
     (void)state;
 }
 
-TEST(a_reboot_starts_the_monotonic_clock_anew_and_keeps_the_wall_clock)
+TEST(a_reboot_resets_the_monotonic_clock_and_keeps_the_wall_clock)
 {
     const struct sim_process_ops ops = {.start = start_nothing, .destroy = destroy_nothing};
     struct world w = world_open(2);

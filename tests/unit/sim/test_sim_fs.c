@@ -230,7 +230,7 @@ TEST(syncing_a_directory_says_nothing_about_its_own_name)
 
 /* In order, a sync writes the journal up to the directory's last change: earlier changes are
  * durable, later ones are not. */
-TEST(syncing_a_directory_in_order_covers_what_came_before)
+TEST(syncing_a_directory_in_order_covers_earlier_changes)
 {
     const struct sim_fs_options losing = {.name_lost_per_million = MILLION};
     struct rig rig = rig_open(&losing, 1);
@@ -358,7 +358,7 @@ TEST(each_write_has_its_own_fate)
 
 /* Rewriting in place: truncate, then write. In order, new bytes past the cut need the cut; out of
  * order, they may be durable before the cut. */
-TEST(a_truncation_comes_before_what_is_written_past_it)
+TEST(a_truncation_is_durable_before_writes_past_it)
 {
     unsigned empty = 0, mixed[2] = {0};
     for (uint64_t seed = 0; seed < SEEDS; seed++) {

@@ -324,7 +324,7 @@ TEST(loss_costs_time_and_no_bytes)
 }
 
 /* Frequent writes must not keep TCP from resending. */
-TEST(loss_is_mended_while_more_is_written_all_the_time)
+TEST(loss_is_repaired_during_continuous_writes)
 {
     struct pair p;
 
@@ -338,7 +338,7 @@ TEST(loss_is_mended_while_more_is_written_all_the_time)
         CHECK_OK("write", end_write(&p.client, STR("y")));
         sim_run_for(p.sim, 2);
     }
-    CHECK("mended meanwhile", p.server.ends[0].got.len > 200);
+    CHECK("repaired meanwhile", p.server.ends[0].got.len > 200);
     pair_close(&p);
 }
 

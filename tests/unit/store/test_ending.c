@@ -171,7 +171,7 @@ TEST(a_lease_of_few_keys_ends_at_once)
 
 /* If the large lease ended after small ones in one entry, the small ones' ends would be visible
  * before they are reported. */
-TEST(a_large_one_behind_small_ones_waits_for_an_entry_of_its_own)
+TEST(a_large_lease_behind_small_ones_waits_for_an_entry_of_its_own)
 {
     struct store_command tick = {.kind = STORE_TICK};
     struct store_result result;
@@ -190,7 +190,7 @@ TEST(a_large_one_behind_small_ones_waits_for_an_entry_of_its_own)
 }
 
 /* The number of an expired lease can be granted again, even before its end was applied. */
-TEST(granting_a_number_anew_ends_what_had_it_in_parts)
+TEST(granting_a_number_again_ends_the_old_lease_in_parts)
 {
     struct store_command again = {
         .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(7), .ttl_ms = 60000};

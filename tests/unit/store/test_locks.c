@@ -333,7 +333,7 @@ static void give_up(struct answer *answer)
     (void)sim_run_for(rig.sim, SETTLE_MS); /* everything it left is removed by then */
 }
 
-TEST(who_is_given_up_does_not_take_the_key_of_the_lease_s_next_call)
+TEST(a_cancelled_call_does_not_delete_the_key_of_the_lease_s_next_call)
 {
     struct answer earlier, later, last;
     struct key_value own;
@@ -357,7 +357,7 @@ TEST(who_is_given_up_does_not_take_the_key_of_the_lease_s_next_call)
     close_rig();
 }
 
-TEST(who_came_in_again_and_is_given_up_leaves_the_queue_and_says_so_to_the_earlier_call)
+TEST(a_cancelled_second_call_leaves_the_queue_and_ends_the_earlier_call)
 {
     struct answer earlier, later;
 
@@ -374,7 +374,7 @@ TEST(who_came_in_again_and_is_given_up_leaves_the_queue_and_says_so_to_the_earli
 
 /* The first call may have reported that it has the lock, so the second must not release the lock.
  * */
-TEST(who_asks_again_for_a_lock_that_it_has_and_is_given_up_lets_go_of_nothing)
+TEST(a_cancelled_repeat_for_a_held_lock_releases_nothing)
 {
     struct answer again;
 
@@ -521,7 +521,7 @@ static bool two_want_it(void *prefix)
     return queue_of(prefix) == 2;
 }
 
-TEST(who_waits_where_it_stops_keeps_its_place_only_by_a_lease_that_it_knows)
+TEST(a_waiter_at_a_stopping_replica_keeps_its_place_only_with_its_own_lease)
 {
     struct answer named, unnamed;
 
@@ -667,7 +667,7 @@ static void check_and_leave(struct answer *waits)
     (void)wait_answer(waits);
 }
 
-TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
+TEST(a_call_without_memory_is_refused_and_leaves_nothing)
 {
     bool fired = true;
     uint64_t k = 0;
@@ -691,7 +691,7 @@ TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
 }
 
 /* Like after a snapshot: waiting calls read again, and no entry is applied. */
-TEST(who_cannot_look_for_want_of_memory_leaves_the_queue)
+TEST(a_waiter_that_cannot_read_without_memory_leaves_the_queue)
 {
     uint64_t k = 0, refused = 0;
     bool fired = true;

@@ -269,7 +269,7 @@ TEST(only_the_clock_expires)
     close_bed();
 }
 
-TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
+TEST(a_waiter_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
 {
     struct store_command acquire = {.kind = STORE_ACQUIRE,
                                     .key = STR("muster/g"),
@@ -324,7 +324,7 @@ static struct store_sizes sizes(void)
     return store_sizes(store_machine_store(bed.store));
 }
 
-TEST(what_could_not_be_decided_is_decided_anew_when_it_is_asked_again)
+TEST(an_undecided_command_is_evaluated_again_when_it_is_repeated)
 {
     static char value[2000];
     struct store_command put = {.kind = STORE_PUT,
@@ -365,7 +365,7 @@ TEST(a_range_with_another_end_is_another_request)
 }
 
 /* Each request is of a new client, and each is invalid. */
-TEST(what_strangers_are_refused_takes_no_room_that_is_not_there)
+TEST(refusals_of_new_clients_take_no_memory_over_the_quota)
 {
     static char value[4000];
     struct store_command command = {.kind = STORE_DELETE, .key = STR("muster/none")};
@@ -385,7 +385,7 @@ TEST(what_strangers_are_refused_takes_no_room_that_is_not_there)
     close_bed();
 }
 
-TEST(a_snapshot_is_the_same_state_and_ends_what_was_read_of_the_old)
+TEST(a_restored_snapshot_is_the_same_state_and_ends_reads_of_the_old_one)
 {
     struct store_machine_options options = {0};
     struct store_machine *other;

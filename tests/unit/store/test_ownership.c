@@ -183,7 +183,7 @@ static void put(void)
     CHECK_I64("put", apply(command).code, COORD_OK);
 }
 
-TEST(a_late_repeat_of_a_request_whose_answer_is_gone_is_not_done_again)
+TEST(a_late_repeat_of_a_request_with_a_forgotten_answer_is_not_applied_again)
 {
     struct store_result result;
 

@@ -408,7 +408,7 @@ TEST(many_that_end_at_once_are_paced)
     close_rig();
 }
 
-TEST(what_is_compacted_is_freed_though_nobody_writes)
+TEST(compacted_versions_are_freed_without_further_writes)
 {
     Muster__V1__CompactRequest compact = MUSTER__V1__COMPACT_REQUEST__INIT;
     uint64_t one;
@@ -512,7 +512,7 @@ static void check_another_token(uint64_t token, bool refused)
     CHECK_U64("all of it", leases(), 0);
 }
 
-TEST(a_claim_is_changed_by_who_knows_lease_and_token)
+TEST(a_claim_is_changed_only_with_its_lease_and_token)
 {
     open_rig(3, (struct store_service_limits){0});
     check_another_token(lease("k", 1, 60000)->token, true);
@@ -625,7 +625,7 @@ static void write_other(void)
     buf_deinit(&command);
 }
 
-TEST(a_full_store_refuses_what_adds_only)
+TEST(a_full_store_refuses_only_additions)
 {
     Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
     Muster__V1__CompactRequest compact = MUSTER__V1__COMPACT_REQUEST__INIT;
@@ -934,7 +934,7 @@ static void write_past(struct watching *deaf, int count)
     sim_run_for(rig.sim, 5000);
 }
 
-TEST(what_waits_for_a_watcher_is_bounded_in_bytes)
+TEST(events_queued_for_a_watcher_are_bounded_in_bytes)
 {
     struct watching deaf, keen;
 
@@ -1009,7 +1009,7 @@ TEST(a_step_of_many_changes_is_applied_and_reported_in_parts)
     close_rig();
 }
 
-TEST(a_restore_amid_a_step_repeats_nothing_and_leaves_nothing_out)
+TEST(a_restore_during_a_step_repeats_and_skips_no_event)
 {
     enum { MANY = 5000 };
     Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;

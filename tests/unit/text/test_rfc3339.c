@@ -84,7 +84,7 @@ TEST(a_fraction_is_cut_to_the_digits_asked_for)
     }
 }
 
-TEST(what_is_no_time_is_refused)
+TEST(an_invalid_time_is_refused)
 {
     static const char *const bad[] = {"",
                                       "2026-06-01",

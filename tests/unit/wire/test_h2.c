@@ -653,7 +653,7 @@ static void note_bound(struct h2_peer *p, int32_t stream, uint32_t code)
     if (first) h2_bind(p->h2, stream + 2, NULL);
 }
 
-TEST(what_is_bound_to_a_stream_stays_until_its_end_was_reported)
+TEST(user_data_of_a_stream_stays_until_its_end_was_reported)
 {
     int32_t a, b;
 
@@ -884,7 +884,7 @@ TEST(headers_that_http2_cannot_carry_are_refused_here)
     stop();
 }
 
-TEST(headers_past_what_one_block_may_hold_are_refused_here)
+TEST(headers_larger_than_one_block_are_refused_locally)
 {
     static char long_value[61 << 10];
     struct h2_header one = {STR("a"), {long_value, sizeof long_value}};
@@ -945,7 +945,7 @@ TEST(options_that_contradict_each_other_are_refused)
 }
 
 /* An operator receives ten thousand machines at once, and one a second from then on. */
-TEST(what_a_busy_moment_left_behind_is_not_kept_for_ever)
+TEST(memory_of_a_busy_moment_is_released)
 {
     struct str part = STR("a frame as small as most");
     int32_t stream;

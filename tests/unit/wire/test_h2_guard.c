@@ -204,7 +204,7 @@ TEST(every_flood_is_borne_up_to_its_limit_and_answered_past_it)
     }
 }
 
-TEST(next_minute_counts_anew)
+TEST(the_next_minute_starts_a_new_count)
 {
     for (size_t i = 0; i < ARRAY_LEN(floods); i++) {
         uint32_t next = 0, n = floods[i].limit;

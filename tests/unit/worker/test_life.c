@@ -92,7 +92,7 @@ TEST(an_answer_counts_from_when_its_beat_was_sent) /* 90 */
     CHECK_U64("to 7.95 s", life_good_until(&life).ms, AT(3950 + FENCE).ms);
 }
 
-TEST(who_was_stopped_is_fenced_before_what_woke_it_is_looked_at) /* 91, 92 */
+TEST(a_paused_worker_is_fenced_before_its_wake_up_event_is_handled) /* 91, 92 */
 {
     struct worker_life life = working();
 

@@ -168,7 +168,7 @@ TEST(a_reload_is_a_new_process_on_the_same_socket) /* 204 */
     tear_down();
 }
 
-TEST(one_that_dies_comes_back_and_one_that_is_halted_does_not)
+TEST(a_sidecar_that_dies_is_restarted_and_a_halted_one_is_not)
 {
     CHECK_OK("start", set_up(example(), PATIENCE_MS));
     turn_until(ready);
@@ -201,7 +201,7 @@ TEST(a_sidecar_that_cannot_run_is_reported_once) /* 207 */
     tear_down();
 }
 
-TEST(one_that_never_binds_is_given_up) /* 207 */
+TEST(a_sidecar_that_never_binds_is_dropped) /* 207 */
 {
     static const char *const waits[] = {"sh", "-c", "exec sleep 1000", NULL};
 

@@ -67,7 +67,7 @@ TEST(a_grant_is_claimed_then_worked_on_and_left_when_it_is_revoked)
     tenures_deinit(&t);
 }
 
-TEST(what_the_service_does_not_name_is_dropped)
+TEST(a_partition_that_the_service_does_not_list_is_dropped)
 {
     struct grant grants[] = {{1, 1, false}, {2, 1, false}, {3, 1, false}};
     struct tenures t;
@@ -87,7 +87,7 @@ TEST(what_the_service_does_not_name_is_dropped)
     tenures_deinit(&t);
 }
 
-TEST(a_higher_token_is_claimed_anew_and_a_lower_one_is_not_looked_at) /* 147, 148 */
+TEST(a_higher_token_is_claimed_again_and_a_lower_one_is_ignored) /* 147, 148 */
 {
     struct grant before = {5, 3, false}, after = {5, 6, false}, older = {5, 2, false};
     struct tenures t;

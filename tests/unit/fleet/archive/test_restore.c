@@ -120,7 +120,7 @@ TEST(tables_may_come_before_the_shards_they_need)
     sim_fs_close(bed.disk);
 }
 
-TEST(what_is_no_archive_is_refused_with_its_name)
+TEST(a_file_that_is_no_archive_is_refused_with_its_name)
 {
     static const struct {
         const char *why, *meta, *state, *says;
@@ -156,7 +156,7 @@ TEST(what_is_no_archive_is_refused_with_its_name)
     sim_fs_close(bed.disk);
 }
 
-TEST(an_export_and_what_is_saved_hold_what_was_there)
+TEST(an_export_and_a_saved_file_have_the_original_content)
 {
     static const char *const no_files[] = {"", "/", "/out/", ".", "/out/.."};
     struct bed bed;

@@ -323,7 +323,7 @@ TEST(bytes_that_are_no_tar_are_refused_with_their_offset)
         CHECK_TEXT("where", note.text, "/t: tar: header at offset 1024: its sum is wrong");
         tar.data[at] ^= 4;
     }
-    CHECK_OK("mended", open_archive(fs, buf_peek(&tar), &facts, &note));
+    CHECK_OK("repaired", open_archive(fs, buf_peek(&tar), &facts, &note));
     CHECK_OK("what follows the end is ignored", buf_append_c(&tar, "garbage"));
     CHECK_OK("ignored", open_archive(fs, buf_peek(&tar), &facts, &note));
     buf_deinit(&tar);

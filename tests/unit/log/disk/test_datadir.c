@@ -226,7 +226,7 @@ TEST(founders_that_make_no_sense_are_refused)
     rig_close(&rig);
 }
 
-TEST(data_without_a_format_is_not_made_anew)
+TEST(data_without_a_format_file_is_not_overwritten)
 {
     struct rig rig;
     struct note note = {""};
@@ -497,7 +497,7 @@ TEST(a_forced_replica_goes_on_behind_its_snapshot)
 
 /* -- rejoin -- */
 
-TEST(a_damaged_replica_begins_anew_under_another_identity)
+TEST(a_damaged_replica_restarts_empty_under_another_identity)
 {
     struct rig rig;
     struct note note = {""};

@@ -113,7 +113,7 @@ TEST(a_record_of_another_segment_is_none)
 }
 
 /* The checksums are right but the content is not, so no writer made the record: refused. */
-TEST(what_cannot_be_is_refused_behind_a_right_checksum)
+TEST(an_impossible_record_with_a_right_checksum_is_refused)
 {
     static const struct {
         const char *why;

@@ -136,7 +136,7 @@ TEST(a_failed_write_is_final)
 
 /* The bytes that were read may exist only in the kernel's memory, because a failed sync may have
  * dropped them. */
-TEST(what_is_read_is_durable_twice)
+TEST(a_vote_that_was_read_is_durable_in_both_copies)
 {
     const struct sim_fs_options drops = {.failed_sync_drops_per_million = 1000000};
     struct rig rig;

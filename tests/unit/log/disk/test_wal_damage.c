@@ -91,7 +91,7 @@ static uint64_t start_of(const struct extent *extent, uint64_t sequence, uint64_
     return start;
 }
 
-TEST(any_bit_below_what_was_acknowledged_stops_the_log)
+TEST(any_bit_below_the_acknowledged_end_stops_the_log)
 {
     static struct rig_log log, found;
     static struct extent extent;
@@ -123,7 +123,7 @@ TEST(any_bit_below_what_was_acknowledged_stops_the_log)
     rig_close(&rig);
 }
 
-TEST(a_bit_in_what_nobody_covers_is_a_torn_tail)
+TEST(a_bit_after_the_covered_end_is_a_torn_tail)
 {
     static struct rig_log log, found;
     struct rig rig;

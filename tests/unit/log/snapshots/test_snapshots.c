@@ -80,7 +80,7 @@ TEST(a_snapshot_is_taken_when_the_log_outweighs_it_and_survives_a_restart)
     replicas_close();
 }
 
-TEST(none_is_taken_before_the_log_outweighs_the_last_one)
+TEST(no_snapshot_is_taken_before_the_log_outweighs_the_last_one)
 {
     open_small(1, 1);
     replicas_write(1);
@@ -120,7 +120,7 @@ TEST(asked_for_it_is_taken_whatever_the_policy_says)
 }
 
 /* The engine refuses a snapshot of only the first configuration (guard 21): no file is written. */
-TEST(none_is_taken_of_the_first_configuration_alone)
+TEST(no_snapshot_is_taken_of_the_first_configuration_alone)
 {
     open_without_policy(1, 1);
     struct replica *replica = world.nodes[0].replica;
@@ -316,7 +316,7 @@ TEST(while_one_is_sent_a_newer_one_is_taken_and_in_the_end_one_file_is_left)
     send_while_taking(1);
 }
 
-TEST(one_that_is_two_behind_is_not_sent_to_its_end)
+TEST(a_snapshot_that_is_two_behind_is_not_sent_to_its_end)
 {
     send_while_taking(2);
 }
@@ -365,7 +365,7 @@ TEST(an_install_gives_up_the_snapshot_that_is_being_taken)
     replicas_close();
 }
 
-TEST(one_that_has_arrived_is_not_thrown_away_for_the_same_again)
+TEST(a_received_snapshot_is_not_dropped_for_the_same_one_again)
 {
     open_without_policy(3, 3);
     leave_behind();
@@ -459,7 +459,7 @@ static void frames_of(struct replica *replica, const struct forged *f)
     CHECK(f->why, replica_install_on_snap(replica, 2, &frame));
 }
 
-TEST(what_a_wrong_sender_sends_is_dropped_and_harms_nothing)
+TEST(frames_of_a_wrong_sender_are_dropped_without_harm)
 {
     static const struct forged cases[] = {
         {.why = "no snapshot at all", .announced = 300, .len = 300, .end_id = 5, .end = true},
@@ -595,7 +595,7 @@ static void send_forged(struct replica *replica, uint64_t term, struct str bytes
     if (with_end) CHECK("end", replica_install_on_snap(replica, 2, &frame));
 }
 
-TEST(a_whole_one_of_a_leader_that_was_deposed_meanwhile_is_not_installed)
+TEST(a_complete_snapshot_of_a_deposed_leader_is_not_installed)
 {
     struct peer_frame end = {.kind = FRAME_SNAP_END, .u.snap_end = {.id = 5}};
     struct buf bytes;

@@ -231,7 +231,7 @@ TEST(a_damaged_file_is_found_out)
     buf_deinit(&content);
 }
 
-TEST(what_is_not_ours_is_called_so_and_nothing_is_no_damage)
+TEST(a_foreign_file_is_called_so_and_a_missing_file_is_no_damage)
 {
     const char *path = new_path();
     static char zeros[8192];

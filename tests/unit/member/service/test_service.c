@@ -463,7 +463,7 @@ TEST(silence_is_seen_at_its_time) /* 66 */
     close_rig();
 }
 
-TEST(who_beats_is_never_failed_and_nothing_is_written_for_it) /* 140, 242 */
+TEST(a_beating_worker_never_fails_and_costs_no_writes) /* 140, 242 */
 {
     struct node *led;
     uint64_t entries;

@@ -354,7 +354,7 @@ TEST(a_release_frees_the_keys_that_another_handle_has_put_under_the_lease)
     rig_close(&d);
 }
 
-TEST(what_is_gone_is_forgotten_in_the_end)
+TEST(removed_keys_are_forgotten_in_the_end)
 {
     struct rig d;
     enum { MANY = 9000 };

@@ -117,7 +117,7 @@ TEST(a_script_that_fails_fails_its_operation_with_words)
     }
 }
 
-TEST(a_script_that_is_not_there_fails_what_it_is_asked_for)
+TEST(a_missing_script_fails_its_operations)
 {
     const struct reported *reported;
 
@@ -179,7 +179,7 @@ TEST(so_many_run_at_once_and_the_rest_waits_in_order)
     remove(in_dir("script.most"));
 }
 
-TEST(what_runs_when_the_provider_stops_is_killed_and_not_reported)
+TEST(scripts_running_when_the_provider_stops_are_killed_and_not_reported)
 {
     open_with("#!/bin/sh\necho $$ > \"$0.pid\"; exec sleep 300\n", (struct command_options){0});
     remove(in_dir("script.pid"));
@@ -193,7 +193,7 @@ TEST(what_runs_when_the_provider_stops_is_killed_and_not_reported)
     CHECK_SIZE("nothing was reported", host.count, reported);
 }
 
-TEST(which_machines_there_are_the_script_says)
+TEST(the_script_lists_the_machines)
 {
     const struct reported *reported;
 

@@ -274,7 +274,7 @@ TEST(power_cuts_lose_nothing_that_was_acknowledged)
 
 /* The kernel may hold a killed process's writes in memory only. The next process answers from them,
  * so it must make them durable first. */
-TEST(what_a_start_has_read_outlives_the_power)
+TEST(records_that_a_start_has_read_survive_a_power_cut)
 {
     const struct sim_fs_options harsh = {.write_lost_per_million = 1000000,
                                          .name_lost_per_million = 1000000};

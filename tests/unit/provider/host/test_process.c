@@ -133,7 +133,7 @@ TEST(a_machine_lives_as_two_processes_in_a_directory)
     unsetenv("MUSTER_SECRET");
 }
 
-TEST(who_does_not_go_in_its_grace_is_killed)
+TEST(a_process_that_outlives_its_grace_is_killed)
 {
     open_with((struct process_backend_options){
         .node_command = "trap '' TERM; > ready; exec sleep 300",
@@ -228,7 +228,7 @@ TEST(a_later_provider_finds_what_runs)
     fake_close(&host);
 }
 
-TEST(what_ended_while_nobody_looked_is_reported)
+TEST(an_exit_while_no_provider_ran_is_reported)
 {
     open_with((struct process_backend_options){0});
     do_well(create, "idle");
@@ -256,7 +256,7 @@ TEST(what_ended_while_nobody_looked_is_reported)
     fake_close(&host);
 }
 
-TEST(a_number_that_somebody_else_has_now_is_not_the_machine)
+TEST(a_reused_process_number_is_not_the_machine)
 {
     struct process_name self;
     char text[128];
