@@ -91,7 +91,7 @@ struct watching { /* the client's view of a watch */
 };
 struct client {
     struct feed_stream stream;
-    bool open, door_closed;
+    bool open, blocked;
     struct watching
         *asked[ASKED]; /* watches whose created answers are pending, in order; NULL: refused */
     bool asked_cancel[ASKED];
@@ -106,7 +106,7 @@ static struct {
     struct store_machine *machine, *twin; /* nobody watches the twin, which is sometimes ahead */
     struct state_machine ops, twin_ops;
     bool lags; /* the machine is not reported */
-    bool doors_slam;
+    bool random_blocks;
     struct watch_engine *engine;
     struct feed *feed;
     uint64_t index, clock_ns, revision, compacted;
@@ -118,8 +118,8 @@ static struct {
         uint64_t mod;
     } keys[KEY_NAMES];
     struct client clients[STREAMS];
-    struct watching lookers[WATCHES];
-    size_t looker_count;
+    struct watching watches[WATCHES];
+    size_t watch_count;
     uint64_t events, fragments, cancels, progresses;
     struct buf command, reply;
 } w;
@@ -161,12 +161,12 @@ static bool received_up_to(const struct watching *l, uint64_t revision)
     return next == w.count || w.changes[next].revision > revision;
 }
 
-/* -- what is sent -- */
+/* -- sent messages -- */
 
-static struct watching *looker_of(const struct client *c, int64_t id)
+static struct watching *watch_of(const struct client *c, int64_t id)
 {
-    for (size_t i = w.looker_count; i > 0; i--) {
-        struct watching *l = &w.lookers[i - 1];
+    for (size_t i = w.watch_count; i > 0; i--) {
+        struct watching *l = &w.watches[i - 1];
         if (l->used && l->created && !l->over && l->id == id &&
             (size_t)(c - w.clients) == l->last_index)
             return l;
@@ -239,8 +239,8 @@ static void on_created(struct client *c, const Etcdserverpb__WatchResponse *m)
 static void on_progress(struct client *c, struct watching *one, uint64_t revision)
 {
     CHECK("of now", revision == w.revision);
-    for (size_t i = 0; i < w.looker_count; i++) {
-        const struct watching *l = &w.lookers[i];
+    for (size_t i = 0; i < w.watch_count; i++) {
+        const struct watching *l = &w.watches[i];
         if (!l->used || l->over || l->last_index != (size_t)(c - w.clients)) continue;
         if (one && l != one) continue;
         CHECK("U11 progress does not overtake an event", received_up_to(l, revision));
@@ -256,11 +256,11 @@ static enum err on_send(struct feed_stream *stream, struct str bytes, bool must)
     Etcdserverpb__WatchResponse *m;
     struct watching *l;
 
-    if (w.doors_slam && prng_chance(&w.p, 30000)) c->door_closed = true;
-    if (c->door_closed && !must) return ERR_FULL;
+    if (w.random_blocks && prng_chance(&w.p, 30000)) c->blocked = true;
+    if (c->blocked && !must) return ERR_FULL;
     m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
     CHECK("it can be read", m && m->header);
-    l = m->created ? NULL : looker_of(c, m->watch_id);
+    l = m->created ? NULL : watch_of(c, m->watch_id);
     if (m->created) {
         on_created(c, m);
     } else if (m->canceled && c->asked_count && c->asked_cancel[c->asked_first] &&
@@ -450,9 +450,9 @@ static void ask(struct client *c, struct watching *l, bool cancel, int64_t id)
 
 static bool in_use(const struct client *c, int64_t id)
 {
-    for (size_t i = 0; i < w.looker_count; i++)
-        if (w.lookers[i].used && !w.lookers[i].over && w.lookers[i].id == id &&
-            w.lookers[i].last_index == (size_t)(c - w.clients))
+    for (size_t i = 0; i < w.watch_count; i++)
+        if (w.watches[i].used && !w.watches[i].over && w.watches[i].id == id &&
+            w.watches[i].last_index == (size_t)(c - w.clients))
             return true;
     return false;
 }
@@ -461,12 +461,12 @@ static void do_watch(void)
 {
     struct client *c = any_client();
     uint64_t die = prng_below(&w.p, 100), start = 0;
-    struct watching *l = &w.lookers[w.looker_count];
+    struct watching *l = &w.watches[w.watch_count];
     struct feed_create create = {0};
     uint32_t a = (uint32_t)prng_below(&w.p, KEY_NAMES);
     bool refused = false;
 
-    if (w.looker_count == WATCHES || c->asked_count + 4 > ASKED) return;
+    if (w.watch_count == WATCHES || c->asked_count + 4 > ASKED) return;
     memset(l, 0, sizeof *l);
     key_name(a, l->from);
     if (die < 20) { /* one key */
@@ -496,7 +496,7 @@ static void do_watch(void)
     create.progress_notify = prng_chance(&w.p, 300000);
     if (prng_chance(&w.p, 300000)) create.id = (int64_t)prng_below(&w.p, 8) - 9;
     refused = refused || (create.id && in_use(c, create.id));
-    l->last_index = (size_t)(c - w.clients); /* whose it is */
+    l->last_index = (size_t)(c - w.clients); /* index of its client */
     if (!refused) {
         int64_t id = create.id, next = c->stream.next_id;
 
@@ -504,7 +504,7 @@ static void do_watch(void)
         if (!create.id) id = next;
         l->used = true;
         l->id = id;
-        w.looker_count++;
+        w.watch_count++;
         ask(c, l, false, id);
     } else {
         ask(c, NULL, false, -1);
@@ -515,7 +515,7 @@ static void do_watch(void)
 static void do_cancel(void)
 {
     struct client *c = any_client();
-    struct watching *l = w.looker_count ? &w.lookers[prng_below(&w.p, w.looker_count)] : NULL;
+    struct watching *l = w.watch_count ? &w.watches[prng_below(&w.p, w.watch_count)] : NULL;
 
     if (c->asked_count + 4 > ASKED) return;
     if (!l || l->over || l->last_index != (size_t)(c - w.clients)) {
@@ -528,9 +528,9 @@ static void do_cancel(void)
     feed_cancel(&c->stream, l->id);
 }
 
-static void open_door(struct client *c)
+static void unblock(struct client *c)
 {
-    c->door_closed = false;
+    c->blocked = false;
     watch_stream_writable(&c->stream.base);
 }
 
@@ -540,14 +540,14 @@ static void do_stream(void)
 
     if (!c->open) return;
     if (prng_chance(&w.p, 50000)) {
-        for (size_t i = 0; i < w.looker_count; i++)
-            if (w.lookers[i].last_index == (size_t)(c - w.clients)) w.lookers[i].over = true;
+        for (size_t i = 0; i < w.watch_count; i++)
+            if (w.watches[i].last_index == (size_t)(c - w.clients)) w.watches[i].over = true;
         feed_stream_deinit(&c->stream);
         c->open = false;
     } else if (c->stream.base.blocked && prng_chance(&w.p, 500000)) {
-        open_door(c);
+        unblock(c);
     } else if (prng_chance(&w.p, 500000)) {
-        c->door_closed = true;
+        c->blocked = true;
     } else {
         c->progress_asked++;
         watch_stream_ask(&c->stream.base);
@@ -556,17 +556,16 @@ static void do_stream(void)
 
 static void note_blocked(void)
 {
-    for (size_t i = 0; i < w.looker_count; i++)
-        if (w.clients[w.lookers[i].last_index].door_closed) w.lookers[i].was_blocked = true;
+    for (size_t i = 0; i < w.watch_count; i++)
+        if (w.clients[w.watches[i].last_index].blocked) w.watches[i].was_blocked = true;
 }
 
 static bool all_received(void)
 {
     for (size_t i = 0; i < STREAMS; i++)
-        if (w.clients[i].open && (w.clients[i].door_closed || w.clients[i].asked_count))
-            return false;
-    for (size_t i = 0; i < w.looker_count; i++)
-        if (!w.lookers[i].over && !received_up_to(&w.lookers[i], w.revision)) return false;
+        if (w.clients[i].open && (w.clients[i].blocked || w.clients[i].asked_count)) return false;
+    for (size_t i = 0; i < w.watch_count; i++)
+        if (!w.watches[i].over && !received_up_to(&w.watches[i], w.revision)) return false;
     return true;
 }
 
@@ -576,14 +575,14 @@ static void drain(void)
     for (int i = 0; i < 10000; i++) {
         for (size_t k = 0; k < STREAMS; k++)
             if (w.clients[k].open && w.clients[k].stream.base.blocked)
-                open_door(&w.clients[k]);
+                unblock(&w.clients[k]);
             else
-                w.clients[k].door_closed = false;
+                w.clients[k].blocked = false;
         (void)sim_run_for(w.sim, 1);
         if (all_received()) break;
     }
     CHECK("everything is reported in the end", all_received());
-    for (size_t i = 0; i < w.looker_count; i++) w.lookers[i].was_blocked = false;
+    for (size_t i = 0; i < w.watch_count; i++) w.watches[i].was_blocked = false;
 }
 
 static void open_world(uint64_t seed, enum err (*send)(struct feed_stream *, struct str, bool))
@@ -635,7 +634,7 @@ static void close_world(void)
 static void run(uint64_t seed)
 {
     open_world(seed, on_send);
-    w.doors_slam = true;
+    w.random_blocks = true;
     CHECK_OK("twin", store_machine_open(&(struct store_machine_options){0}, &w.twin));
     w.twin_ops = store_machine_registration(w.twin);
     for (int step = 0; step < STEPS; step++) {
@@ -685,7 +684,7 @@ TEST(watches_report_what_a_list_of_all_changes_says)
 static struct client *watch_all(uint64_t start)
 {
     struct client *c = any_client();
-    struct watching *l = &w.lookers[w.looker_count++];
+    struct watching *l = &w.watches[w.watch_count++];
 
     *l = (struct watching){.used = true,
                            .start = start ? start : w.revision + 1,
@@ -711,11 +710,11 @@ TEST(u02_u11_a_long_history_is_sent_in_portions_and_progress_waits_for_its_end)
     watch_stream_ask(&c->stream.base);
     for (int i = 0; i < 1000 && c->progress_received == 0; i++) {
         (void)sim_step(w.sim);
-        if (i % 3 == 0) do_put(); /* and it goes on meanwhile */
+        if (i % 3 == 0) do_put(); /* writes go on meanwhile */
     }
     (void)sim_run_for(w.sim, 10);
     CHECK("in the end it is reported", c->progress_received == 1);
-    CHECK("after everything", received_up_to(&w.lookers[0], w.revision));
+    CHECK("after everything", received_up_to(&w.watches[0], w.revision));
     close_world();
 }
 
@@ -789,7 +788,7 @@ enum { MANY = 10000, MANY_VALUE = 600 };
 
 struct taker {
     struct feed_stream stream;
-    bool door_closed, whole, in_fragment;
+    bool blocked, whole, in_fragment;
     size_t events, responses, largest;
     uint64_t ended; /* revisions that were received completely */
 };
@@ -800,8 +799,8 @@ static enum err on_large(struct feed_stream *stream, struct str bytes, bool must
     struct taker *t = CONTAINER_OF(stream, struct taker, stream);
     Etcdserverpb__WatchResponse *m;
 
-    if (prng_chance(&w.p, 200000)) t->door_closed = true;
-    if (t->door_closed && !must) return ERR_FULL;
+    if (prng_chance(&w.p, 200000)) t->blocked = true;
+    if (t->blocked && !must) return ERR_FULL;
     m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
     CHECK("it can be read", m != NULL);
     if (!m->created) {
@@ -860,18 +859,18 @@ TEST(u12_a_revision_of_10000_keys_is_one_response_or_fragments_that_join_to_it)
             if (i % 1000 == 0) (void)sim_run_for(w.sim, 1);
         }
         w.revision++;
-        struct taker leaver = {.whole = true};
-        feed_stream_init(w.feed, &leaver.stream);
-        feed_create(&leaver.stream,
+        struct taker closing = {.whole = true};
+        feed_stream_init(w.feed, &closing.stream);
+        feed_create(&closing.stream,
                     &(struct feed_create){.range = {STR("many/"), STR("many0")}, .no_put = true});
         apply(&(struct store_command){
             .kind = STORE_DELETE_RANGE, .key = STR("many/"), .range_end = STR("many0")});
         for (uint64_t i = 0; i < round; i++) (void)sim_step(w.sim);
-        feed_stream_deinit(&leaver.stream); /* closed while its response is being built */
+        feed_stream_deinit(&closing.stream); /* closed while its response is being built */
         for (int i = 0; i < 20000 && !all_took(round); i++) {
             for (size_t k = 0; k < ARRAY_LEN(takers); k++)
-                if (takers[k].door_closed) {
-                    takers[k].door_closed = false;
+                if (takers[k].blocked) {
+                    takers[k].blocked = false;
                     watch_stream_writable(&takers[k].stream.base);
                 }
             /* A restore renumbers the changes; a watch in the middle of a revision continues by its
@@ -933,7 +932,7 @@ TEST(the_watches_of_a_stream_that_ends_are_freed_in_slices)
     crowd.closed = true;
     feed_stream_close(&crowd.stream, on_crowd_freed);
     CHECK_SIZE("not at once", feed_count(w.feed), CROWD);
-    do_put(); /* it is reported to nobody */
+    do_put(); /* no watch reports it */
     for (before = feed_count(w.feed); crowd.freed == 0; before = feed_count(w.feed)) {
         uint64_t turns = loop_stats(w.io->loop).turns;
         CHECK("it goes on", sim_step(w.sim));
@@ -978,9 +977,9 @@ TEST(progress_is_sent_when_the_watch_with_the_last_start_is_cancelled)
     do_put();
     (void)sim_run_for(w.sim, 100);
     CHECK_U64("it waits for a start that is to come", c->progress_received, 0);
-    w.lookers[w.looker_count - 1].over = true;
-    ask(c, NULL, true, w.lookers[w.looker_count - 1].id);
-    feed_cancel(&c->stream, w.lookers[w.looker_count - 1].id);
+    w.watches[w.watch_count - 1].over = true;
+    ask(c, NULL, true, w.watches[w.watch_count - 1].id);
+    feed_cancel(&c->stream, w.watches[w.watch_count - 1].id);
     (void)sim_run_for(w.sim, 100);
     CHECK_U64("then it is reported", c->progress_received, 1);
     close_world();

@@ -26,14 +26,14 @@ enum {
     TEXT = 1 << 20
 };
 
-struct model { /* what is where; -1: nowhere */
+struct model { /* owner by index; -1: none */
     bool shards[SHARDS];
     int32_t registered[SHARDS];
     int clusters[CLUSTERS], domains[DOMAINS];
     uint64_t leaving[DOMAINS][SHARDS]; /* since when; 0: not */
     int32_t quotas[QUOTAS][SHARDS];    /* -1: no slice */
     bool quota_set[QUOTAS];
-    int providers[PROVIDERS]; /* which address */
+    int providers[PROVIDERS]; /* index of the address */
 };
 struct names { /* each ascending */
     char shards[SHARDS][NAME], clusters[CLUSTERS][NAME], keys[KEYS][NAME], values[VALUES][NAME],
@@ -211,7 +211,7 @@ static void line_of_row(void *owner, const struct fleet_row *row)
 
 static void write_row(void *owner, const struct fleet_row *row)
 {
-    CHECK_U64("written anew", fleet_put(owner, row).status, FLEET_DONE);
+    CHECK_U64("written again", fleet_put(owner, row).status, FLEET_DONE);
 }
 
 /* -- steps -- */
@@ -447,19 +447,19 @@ static void step_watcher(struct world *w)
 static void compare(struct world *w)
 {
     struct buf want, got;
-    struct fleet *anew;
+    struct fleet *rebuilt;
 
     buf_init(&want, TEXT);
     buf_init(&got, TEXT);
     model_rows(&w->model, line_of_row, &want);
     fleet_lines(w->fleet, &got);
     CHECK_STR("the tables hold what they must, in order", buf_peek(&got), buf_peek(&want));
-    CHECK_OK("open", fleet_open(&anew));
-    model_rows(&w->model, write_row, anew);
-    CHECK_U64("hash of the content alone", fleet_hash(w->fleet), fleet_hash(anew));
-    CHECK("counts", memcmp(fleet_counts(w->fleet).of, fleet_counts(anew).of,
+    CHECK_OK("open", fleet_open(&rebuilt));
+    model_rows(&w->model, write_row, rebuilt);
+    CHECK_U64("hash of the content alone", fleet_hash(w->fleet), fleet_hash(rebuilt));
+    CHECK("counts", memcmp(fleet_counts(w->fleet).of, fleet_counts(rebuilt).of,
                            sizeof(struct fleet_counts)) == 0);
-    fleet_close(anew);
+    fleet_close(rebuilt);
     buf_deinit(&want);
     buf_deinit(&got);
 }

@@ -100,11 +100,11 @@ struct world {
     struct arena arena;
     struct member_result results[MEMBER_OPS_MAX];
     bool calm, repeating;
-    /* what happened */
+    /* counts of events */
     uint64_t read, failed[WORKERS][256], token[PARTITIONS], completed[ITEMS];
     struct {
         int worker;
-        uint64_t incarnation; /* 0: nobody's */
+        uint64_t incarnation; /* 0: no incarnation */
     } runs[ITEMS];
     uint64_t failures, restarts, moves, suspicions, takeovers, restores;
 };
@@ -268,7 +268,7 @@ static void commit(struct world *w, struct proposal *p)
     post(w, p->answer);
 }
 
-/* Takes what is in w->batch. */
+/* Proposes the operations in `batch`, with the answer to send after their commit. */
 static void propose(struct world *w, struct str batch, size_t context, const struct message *answer)
 {
     for (size_t i = 0; i < ARRAY_LEN(w->proposals); i++) {
@@ -482,7 +482,7 @@ static void step_worker(struct world *w, struct worker *worker)
     if (w->now_ms >= worker->next_beat_ms) {
         beat(w, worker);
         for (uint32_t p = 0; p < PARTITIONS; p++)
-            if (worker->grants[p].revoking) /* until it is heard */
+            if (worker->grants[p].revoking) /* until the leader receives it */
                 post(w, (struct message){.kind = ACK_REVOKE,
                                          .worker = number,
                                          .instance = worker->instance,
@@ -530,7 +530,7 @@ static void ask(struct world *w, struct worker *worker)
     worker->ask_ms = w->now_ms;
 }
 
-static void hear_reply(struct world *w, struct worker *worker, const struct message *m)
+static void receive_reply(struct world *w, struct worker *worker, const struct message *m)
 {
     if (memcmp(&m->instance, &worker->instance, sizeof m->instance) != 0) return;
     if (m->coord_epoch < worker->coord_epoch) return;
@@ -573,8 +573,8 @@ static void hear_reply(struct world *w, struct worker *worker, const struct mess
     }
 }
 
-/* -- the leader hears -- */
-static void hear_beat(struct world *w, const struct message *m)
+/* -- messages to the leader -- */
+static void receive_beat(struct world *w, const struct message *m)
 {
     const struct worker *worker = &w->workers[m->worker];
     struct member_beat beat = {.worker = str_from(worker->id),
@@ -602,7 +602,7 @@ static void hear_beat(struct world *w, const struct message *m)
     post(w, reply);
 }
 
-static void hear_register(struct world *w, const struct message *m)
+static void receive_register(struct world *w, const struct message *m)
 {
     struct member_op op = {.worker = str_from(w->workers[m->worker].id),
                            .instance = m->instance,
@@ -620,7 +620,7 @@ static void hear_register(struct world *w, const struct message *m)
         post(w, reply); /* refused */
 }
 
-static void hear_ask(struct world *w, const struct message *m)
+static void receive_ask(struct world *w, const struct message *m)
 {
     const struct membership *state = w->replicas[w->leader].m;
     struct message reply = *m;
@@ -643,12 +643,12 @@ static void hear_ask(struct world *w, const struct message *m)
     post(w, reply);
 }
 
-static void hear(struct world *w, const struct message *m)
+static void receive(struct world *w, const struct message *m)
 {
     switch (m->kind) {
-    case BEAT: hear_beat(w, m); return;
-    case REGISTER: hear_register(w, m); return;
-    case ASK: hear_ask(w, m); return;
+    case BEAT: receive_beat(w, m); return;
+    case REGISTER: receive_register(w, m); return;
+    case ASK: receive_ask(w, m); return;
     default:
         propose_op(w,
                    &(struct member_op){.kind = MEMBER_OP_ACK_REVOKE,
@@ -679,16 +679,16 @@ static void deliver(struct world *w)
         if (is_reply(m.kind)) {
             if (worker->alive && w->now_ms < worker->paused_until_ms) continue;
             w->messages[i].used = false;
-            if (worker->alive) hear_reply(w, worker, &m);
+            if (worker->alive) receive_reply(w, worker, &m);
             continue;
         }
         if (w->leader >= 0 && w->now_ms < w->leader_paused_until_ms) continue;
         w->messages[i].used = false;
-        if (w->leader >= 0) hear(w, &m);
+        if (w->leader >= 0) receive(w, &m);
     }
 }
 
-/* -- what must hold -- */
+/* -- invariants -- */
 static void check_owners(struct world *w)
 {
     for (uint32_t p = 0; p < PARTITIONS; p++) {
@@ -785,7 +785,7 @@ static void do_work(struct world *w)
         op.item.b[0] = (uint8_t)prng_below(&w->prng, ITEMS);
         if (member_find_item(m, &op.item, &item) && item.worker.len &&
             prng_chance(&w->prng, 800000)) {
-            op.worker = item.worker; /* mostly by who runs it */
+            op.worker = item.worker; /* usually by the worker that runs it */
             op.incarnation = item.incarnation;
         }
         break;

@@ -17,10 +17,10 @@
 enum { KEYS = 10, GROUPS = 3, HOLDERS = 40, STEPS = 2500, WORLDS = 30, CLIENTS = 5 };
 enum { PLAIN_LEASES = 5, PLAIN_KEYS = 8 };
 
-struct hand { /* a claim that somebody made */
+struct hand { /* a claim of a client */
     bool used, over;
     struct store_id id;
-    char key[64]; /* as the store says it */
+    char key[64]; /* the key in the store */
     char owner[16];
     uint64_t store_token, memory_token;
 };

@@ -140,7 +140,7 @@ static void take(struct world *w, struct claim *claim, uint32_t slot)
 static void leave_queue(struct claim *claim)
 {
     claim->place = NOWHERE;
-    claim->remembered = false; /* a repeat asks anew */
+    claim->remembered = false; /* a repeat is a new request */
 }
 
 static void serve(struct world *w, int number)
@@ -662,7 +662,7 @@ static void do_view(struct world *w)
           store_hash(w->twin) == store_hash(w->store));
 }
 
-/* -- what is there -- */
+/* -- the state against the model's -- */
 static void compare(struct world *w)
 {
     char key[40];

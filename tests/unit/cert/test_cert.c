@@ -150,7 +150,7 @@ TEST(half_an_authority_is_refused_with_the_missing_file)
         CHECK_ERR("refused", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
                   ERR_CONFLICT);
         CHECK_HAS("named", note.text, which ? "ca.pem is missing" : "ca.key.pem is missing");
-        CHECK("and not made anew", access(which ? p.ca : p.key, F_OK) != 0);
+        CHECK("and not created again", access(which ? p.ca : p.key, F_OK) != 0);
     }
 }
 
@@ -593,7 +593,7 @@ TEST(other_names_or_uses_make_a_new_leaf)
     CHECK_TEXT("then it is kept", cert_result_text(make_leaf(&p, &other, now()).result), "kept");
 }
 
-TEST(what_a_crash_left_is_repaired)
+TEST(leftovers_of_a_crash_are_repaired)
 {
     struct place p;
     struct cert_report report;
@@ -610,7 +610,7 @@ TEST(what_a_crash_left_is_repaired)
     CHECK("a certificate without key", unlink(p.leaf_key) == 0);
     report = make_leaf(&p, &shard, now());
     CHECK_TEXT("gets both", report.why, "its key was missing");
-    CHECK("anew", report.key_made);
+    CHECK("created again", report.key_made);
     CHECK_OK("a key that is not its own",
              fs_publish(fs_real(), p.leaf_key, str_from(key), 0600, 5));
     report = make_leaf(&p, &shard, now());

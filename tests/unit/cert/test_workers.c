@@ -232,7 +232,7 @@ TEST(case_195_a_leaf_is_renewed_before_it_expires)
     CHECK("kept", !changed);
     CHECK_OK("old", cert_workers_refresh(ca, (wall_time){start.ms + 61 * DAY_MS}, &changed, NULL));
     next = tls_context_info(cert_workers_context(ca));
-    CHECK("anew", changed);
+    CHECK("renewed", changed);
     CHECK("for another 90 days", next.not_after.ms == start.ms + 151 * DAY_MS);
     CHECK("a new one would not be good today, were its root not older",
           next.not_before.ms > start.ms);

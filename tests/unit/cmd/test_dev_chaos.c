@@ -13,14 +13,14 @@ struct dev_child {
     char name[32];
     int pid; /* 0: it is away */
     bool paused;
-    mono_time back; /* when somebody starts it again */
+    mono_time back; /* the time of its restart */
 };
 static struct dev_child table[CHILDREN];
 static struct dev_child *children[CHILDREN];
 static size_t first[DEV_PARTS], count[DEV_PARTS];
 static int pids;
 static mono_time now;
-static size_t deeds, heals;
+static size_t faults, heals;
 static char last[200];
 
 int dev_child_pid(const struct dev_child *child)
@@ -57,7 +57,7 @@ static void say(void *owner, const char *text)
     if (strstr(text, " is back "))
         heals++;
     else
-        deeds++;
+        faults++;
 }
 
 static void add(enum dev_part part, const char *name, size_t number)
@@ -81,7 +81,7 @@ static void begin(struct dev_chaos *chaos, uint64_t seed)
 
     memset(table, 0, sizeof table);
     memset(count, 0, sizeof count);
-    deeds = heals = 0;
+    faults = heals = 0;
     now = (mono_time){1000000};
     first[DEV_COORDINATOR] = 0;
     first[DEV_WORKER] = 8;
@@ -114,14 +114,14 @@ static size_t in_trouble(size_t from, size_t to)
 /* Runs until `wanted` faults were injected; a process that ended is restarted. */
 static void run_until(struct dev_chaos *chaos, size_t wanted)
 {
-    for (int turns = 0; turns < 1000 && deeds < wanted; turns++) {
+    for (int turns = 0; turns < 1000 && faults < wanted; turns++) {
         struct dev_sight sight = seen(true);
         dev_chaos_look(chaos, &sight, now);
         now = mono_after(now, LOOK_MS);
         for (size_t i = 0; i < CHILDREN; i++)
             if (children[i] && !table[i].pid && mono_due(table[i].back, now)) table[i].pid = ++pids;
     }
-    CHECK_SIZE("deeds", deeds, wanted);
+    CHECK_SIZE("faults", faults, wanted);
 }
 
 TEST(no_fault_comes_early_or_to_a_fleet_that_is_not_whole)
@@ -133,18 +133,18 @@ TEST(no_fault_comes_early_or_to_a_fleet_that_is_not_whole)
     sight = seen(true);
     now = mono_after(now, EVERY_MS - 1);
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("too early", deeds, 0);
+    CHECK_SIZE("too early", faults, 0);
     now = mono_after(now, 100 * EVERY_MS);
     sight = seen(false);
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("not whole", deeds, 0);
+    CHECK_SIZE("not whole", faults, 0);
     sight = seen(true);
     sight.heard[2] = (mono_time){now.ms - 60000};
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("a replica that somebody else killed", deeds, 0);
+    CHECK_SIZE("a replica that somebody else killed", faults, 0);
     sight = seen(true);
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("now", deeds, 1);
+    CHECK_SIZE("now", faults, 1);
     CHECK_TEXT("the leader first", last, "killed node-1, the leader (pid 2)");
 }
 
@@ -183,7 +183,7 @@ TEST(a_replica_has_recovered_when_it_answers_after_its_restart)
     sight = seen(true);
     dev_chaos_look(&chaos, &sight, now);
     CHECK_SIZE("back", heals, 1);
-    CHECK_SIZE("and nothing else was done", deeds, 1);
+    CHECK_SIZE("and nothing else was done", faults, 1);
 }
 
 TEST(one_fault_at_a_time_and_every_process_has_its_turn)
@@ -193,9 +193,9 @@ TEST(one_fault_at_a_time_and_every_process_has_its_turn)
         bool hit[CHILDREN] = {false};
 
         begin(&chaos, seed);
-        for (size_t deed = 1; deed <= 60; deed++) {
-            run_until(&chaos, deed);
-            CHECK_SIZE("healed before", heals, deed - 1);
+        for (size_t fault = 1; fault <= 60; fault++) {
+            run_until(&chaos, fault);
+            CHECK_SIZE("healed before", heals, fault - 1);
             CHECK_SIZE("one", in_trouble(0, CHILDREN), 1);
             for (size_t i = 0; i < CHILDREN; i++) hit[i] = hit[i] || &table[i] == chaos.victim;
         }

@@ -264,16 +264,16 @@ TEST(random_founders_never_bootstrap_two_clusters)
         for (int step = 0; step < STEPS; step++) {
             struct founder *founder = &founders[prng_below(&prng, FOUNDERS)];
             struct other *other = &others[prng_below(&prng, OTHERS)];
-            uint64_t deed = prng_below(&prng, 100);
+            uint64_t action = prng_below(&prng, 100);
 
-            if (deed < 3) { /* the process dies: the round is lost, DIR/BOOTSTRAP remains */
+            if (action < 3) { /* the process dies: the round is lost, DIR/BOOTSTRAP remains */
                 founder->asked = 0;
-            } else if (deed < 4 && !founder->founded) { /* its disk is lost */
+            } else if (action < 4 && !founder->founded) { /* its disk is lost */
                 founder->identity = (struct bootstrap_identity){next, next};
                 founder->asked = 0;
                 founder->joined = false;
                 next++;
-            } else if (deed < 10 && cluster) { /* one of the others joins */
+            } else if (action < 10 && cluster) { /* one of the others joins */
                 other->cluster = cluster;
             } else if (!founder->founded && !founder->joined &&
                        founder_step(founder, others, &prng)) {

@@ -772,7 +772,7 @@ TEST(a_domain_is_leaving_until_its_last_shard_acknowledged)
         {"another value is free", assign("z", "11", "b"), FLEET_DONE, true, "", 1},
         {"back to its last shard", assign("z", "1", "a"), FLEET_DONE, true, "", 0},
         {"the acknowledgement of before", clear("z", "1", "a", 4), FLEET_DONE, false, "", 0},
-        {"taken away anew, entry 10", unassign("z", "1"), FLEET_DONE, true, "a", 1},
+        {"taken away again, entry 10", unassign("z", "1"), FLEET_DONE, true, "a", 1},
         {"an older acknowledgement", clear("z", "1", "a", 4), FLEET_DONE, false, "", 1},
         {"another shard's", clear("z", "1", "b", 10), FLEET_DONE, false, "", 1},
         {"its own", clear("z", "1", "a", 10), FLEET_DONE, true, "", 0},

@@ -228,7 +228,7 @@ TEST(a_restore_that_is_given_up_leaks_nothing)
 
     CHECK_OK("begin", m.ops->restore_begin(m.state, 1, &note));
     CHECK_OK("some", m.ops->restore_next(m.state, STR("{\"shards\":[{\"ID\":\"a\""), &note));
-    CHECK_OK("anew", m.ops->restore_begin(m.state, 1, &note));
+    CHECK_OK("begin again", m.ops->restore_begin(m.state, 1, &note));
     fleet_machine_close(machine);
 }
 

@@ -66,7 +66,7 @@ static const struct {
     const char *method;
     const ProtobufCMessageDescriptor *input;
     enum access access;
-    enum grpc_status allowed; /* what an empty request gets */
+    enum grpc_status allowed; /* the answer to an empty request */
 } methods[] = {
     {"ReportShard", &bigfleet__v1alpha1__shard_report__descriptor, SHARDS_ONLY,
      GRPC_INVALID_ARGUMENT},

@@ -305,7 +305,7 @@ TEST(a_domain_that_was_returned_is_acknowledged_again)
              instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
     CHECK_U64("given back", rig_assign("z", "1", "a"), GRPC_OK);
     CHECK_SIZE("not leaving", issues()->n_leaving, 0);
-    CHECK_U64("taken away anew", rig_unassign("z", "1"), GRPC_OK);
+    CHECK_U64("taken away again", rig_unassign("z", "1"), GRPC_OK);
     report_ack("a", 3, first, ACCEPTED);
     CHECK_SIZE("still leaving", issues()->n_leaving, 1);
     report_ack("a", 5, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}),

@@ -109,7 +109,7 @@ TEST(a_new_leader_begins_with_nothing_and_so_does_an_old_one)
     CHECK("but counts what it dropped",
           metric(first, "muster_coordinator_instructions_dropped_total{reason=\"term\"}") == 1);
     rig_report((struct rig_report){.shard = "s", .epoch = 3, .cycle = 1, .total = 4});
-    CHECK_I64("order begins anew", rig_reports("")->reports[0]->summary->total_machines, 4);
+    CHECK_I64("the order restarts", rig_reports("")->reports[0]->summary->total_machines, 4);
     while (rig_leader() != first) change_leader();
     CHECK_SIZE("nor is anything left of its first time", rig_reports("")->n_reports, 0);
     CHECK_SIZE("of its first time", rig_instructions("")->n_instructions, 0);
@@ -291,7 +291,7 @@ TEST(calls_past_the_limit_get_its_error)
         rig_start(&answers[i], (struct rig_call){.node = old, .client = i}, "ListShards",
                   &list_shards.base);
     rig_run(30);
-    for (size_t i = 0; i < 3; i++) { /* whichever came last */
+    for (size_t i = 0; i < 3; i++) { /* in any order */
         if (!answers[i].done) continue;
         full++;
         CHECK_U64("full", answers[i].status, GRPC_RESOURCE_EXHAUSTED);

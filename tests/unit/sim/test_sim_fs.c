@@ -97,7 +97,7 @@ TEST(a_perfect_disk_keeps_everything)
     sim_fs_close(NULL);
 }
 
-TEST(what_was_synced_survives_every_power_cut)
+TEST(synced_data_survives_every_power_cut)
 {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct sim_fs_options options = half_lost;
@@ -651,7 +651,7 @@ TEST(a_failed_sync_is_final_for_its_handle)
 }
 
 /* The second handle's sync succeeds, although the data is not on disk. */
-TEST(what_a_failed_sync_dropped_is_seen_until_the_power_is_cut)
+TEST(data_that_a_failed_sync_dropped_is_readable_until_the_power_is_cut)
 {
     const struct sim_fs_options dropping = {.failed_sync_drops_per_million = MILLION};
     struct rig rig = rig_open(&dropping, 1);
@@ -671,7 +671,7 @@ TEST(what_a_failed_sync_dropped_is_seen_until_the_power_is_cut)
     sim_fs_close(rig.disk);
 }
 
-TEST(what_a_failed_sync_dropped_is_never_written)
+TEST(data_that_a_failed_sync_dropped_is_never_written)
 {
     const struct sim_fs_options dropping = {.failed_sync_drops_per_million = MILLION,
                                             .write_torn_per_million = MILLION};

@@ -21,7 +21,7 @@ static struct story {
     struct sim_threads *threads;
     void *(*main)(void *arg);
     bool ended;
-    /* what the mains do */
+    /* state of the main functions */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int waiting, taken, order[8], late;

@@ -169,7 +169,7 @@ TEST(a_command_is_read_as_it_was_written)
     buf_deinit(&bytes);
 }
 
-TEST(what_breaks_a_limit_is_refused_before_the_core)
+TEST(a_command_over_a_limit_is_refused_before_the_core)
 {
     static char large[STORE_VALUE_MAX + 1];
     static const struct {
@@ -315,7 +315,7 @@ TEST(a_waiter_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
     bed.clock_ns += 700 * NS_PER_MS;
     (void)apply(&wait);
     CHECK_OK("reply", store_reply_parse(buf_peek(&bed.reply), &reply));
-    CHECK("it waits anew", reply.waiting);
+    CHECK("it waits again", reply.waiting);
     close_bed();
 }
 
@@ -473,7 +473,7 @@ TEST(a_recovered_store_is_another_and_hands_out_nothing_twice)
     bed.clock_ns = recovery.clock_ns;
     token = lease("muster/c", 3, 5000)->token;
     CHECK("a token that nobody had", token > 1ull << 50);
-    recovery.floor = 0; /* a clock that says nothing */
+    recovery.floor = 0; /* no clock is known */
     ops->recover(bed.machine.state, &recovery);
     CHECK("again above", lease("muster/d", 4, 5000)->token > token + (1ull << 40));
     /* Another replica reaches the state by a snapshot, or by the same entries. */

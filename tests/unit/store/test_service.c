@@ -213,7 +213,7 @@ static uint64_t entries(void)
     return replica_status(leader()->replica).last;
 }
 
-/* Nobody reaches anybody. */
+/* Cuts all nodes off from each other. */
 static void cut_all(bool cut)
 {
     for (size_t i = 0; i < rig.count; i++)
@@ -1034,7 +1034,7 @@ TEST(a_restore_during_a_step_repeats_and_skips_no_event)
     rpc_call_resume(live.call);
     wait_answer(&answer);
     sim_run_for(rig.sim, 5000);
-    CHECK_U64("not begun anew", live.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
+    CHECK_U64("no restart", live.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
     CHECK_U32("every event once", live.events, MANY);
     CHECK_U64("not who was between steps", idle.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
     buf_deinit(&answer.bytes);
