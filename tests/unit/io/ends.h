@@ -18,7 +18,7 @@ struct end {
     void (*on_end)(struct end *end);
     unsigned opened, drained, ended, closed;
     uint64_t got;
-    char last[256]; /* what came last, as text */
+    char last[256]; /* the last received bytes as text */
     enum err why;
     struct note note;
     char peer[80];

@@ -1087,7 +1087,7 @@ static void site_open(struct site *site, const char *name)
         (struct http_options){.cert_file = site->cert, .key_file = site->key, .ca_file = site->ca};
 }
 
-/* Says who asks. */
+/* Answers with the caller's identity. */
 static void who(void *context, const struct http_request *request, struct http_response *response)
 {
     const struct tls_identity *identity = request->identity;

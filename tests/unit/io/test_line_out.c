@@ -33,7 +33,7 @@ static void fill_and_drain(int reader, int writer)
     memset(line, 'l', sizeof line);
     line[99] = '\n';
     while (line_out_write(&out, str_of(line, sizeof line)) == ERR_OK)
-        taken++; /* ends: nobody reads */
+        taken++; /* ends: there is no reader */
     CHECK_ERR("full, and it did not wait", line_out_write(&out, str_of(line, sizeof line)),
               ERR_FULL);
     drain(reader, &all);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What happened, one letter each. */
+/* The events, one letter each. */
 static char story[64];
 static void letter_add(char letter)
 {

@@ -450,7 +450,7 @@ TEST(closing_leaves_a_successors_unix_socket_alone)
 
     start((struct listen_options){0});
     CHECK_OK("first", net_listen(rig.net, &options, &first, &note));
-    unlink(options.address + 5); /* somebody tidied up */
+    unlink(options.address + 5); /* another program removes it */
     CHECK_OK("second", net_listen(rig.net, &options, &second, &note));
     listener_close(first);
     server.listener = second;

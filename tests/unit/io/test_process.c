@@ -262,7 +262,7 @@ static const struct {
     {"no such directory", "true", "/no/such/directory", ERR_INVALID},
     {"a name that is too long", long_name, NULL, ERR_INVALID},
 };
-TEST(what_cannot_be_started_says_why)
+TEST(a_failed_start_reports_the_reason)
 {
     memset(long_name, '/', sizeof long_name - 1);
     rig_open(&rig);

@@ -28,7 +28,7 @@ TEST(a_name_gives_each_of_its_addresses_once_with_the_port)
     }
 }
 
-TEST(what_cannot_be_looked_up_says_why)
+TEST(a_failed_lookup_reports_the_reason)
 {
     static const char *const bad[] = {"", "host", ":7790", "unix:/x", "name:notaport"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

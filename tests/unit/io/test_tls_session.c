@@ -366,7 +366,7 @@ TEST(input_that_is_not_read_is_kept)
     part(&j);
 }
 
-TEST(what_is_held_is_bounded)
+TEST(buffered_bytes_are_bounded)
 {
     struct joined j;
     static char much[TLS_HELD_MAX];

@@ -200,7 +200,7 @@ static void on_line(void *context, enum log_level level, struct str line)
     struct node *node = context;
 
     (void)level;
-    (void)buf_append(&node->log, line); /* full: enough was said */
+    (void)buf_append(&node->log, line); /* full: enough was logged */
 }
 
 /* -- nodes -- */

@@ -34,7 +34,7 @@ struct node {
     uint64_t refuse_after; /* so many more frames are accepted first */
     bool refuse_cluster;
     bool refuse_snap; /* closes the connection of a snapshot's sender after the start */
-    /* what came */
+    /* received frames */
     uint64_t frames, refused, entries, entry_bytes, hellos, addresses, snaps_lost, snaps_whole,
         clusters;
     uint64_t by_kind[FRAME_KIND_COUNT];

@@ -37,7 +37,7 @@ struct node {
     struct replica_limits limits;
     uint64_t quota;
     size_t share;
-    /* what it was notified */
+    /* its callbacks */
     uint64_t changes;
     struct replica_status reported;
     enum err stopped;
@@ -56,7 +56,7 @@ struct call {
     struct trial_reply reply;
     struct note note;
     struct buf command;
-    bool again; /* proposes anew from its done() */
+    bool again; /* proposes again from its done() */
     uint64_t rounds;
     struct node *node;
 };

@@ -386,7 +386,7 @@ TEST(half_a_frame_does_not_keep_a_connection_for_ever)
     frame_seal(&s->out, &bytes, start);
     since = rig_ms();
     while (!s->closed && !s->ended && at + 1 < bytes.len) {
-        stranger_write(s, str_of(bytes.data + at++, 1)); /* always heard, never whole */
+        stranger_write(s, str_of(bytes.data + at++, 1)); /* one byte at a time, never complete */
         rig_run(100);
     }
     CHECK("hung up on before", s->closed || s->ended);

@@ -140,7 +140,7 @@ TEST_BOTH(a_command_that_a_machine_does_not_know_stops_the_replica_before_it)
     rig_close();
 }
 
-TEST_BOTH(what_waits_while_a_sync_is_in_flight_is_the_next_batch)
+TEST_BOTH(proposals_during_a_sync_form_the_next_batch)
 {
     struct node *node = &rig.nodes[0];
     uint64_t syncs;

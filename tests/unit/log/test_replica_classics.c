@@ -85,7 +85,7 @@ TEST(a_vote_that_a_power_cut_takes_was_never_given)
     RIG_UNTIL("the voter's disk is at work", replica_status(voter->replica).last > last &&
                                                  replica_status(next->replica).last > last);
     rig_run(1);
-    slow_disk(voter, 0); /* whatever comes next is quick */
+    slow_disk(voter, 0); /* later syncs are fast */
     rig_cut(old->number, true);
     sim_host_clock_rate(next->host, FAST);
     RIG_UNTIL("the next one leads by the voter's vote", leads(next));

@@ -177,7 +177,7 @@ TEST(below_the_reserve_nothing_is_zeroed_ahead)
     rig_close();
 }
 
-TEST(what_waits_for_a_slow_disk_is_bounded)
+TEST(proposals_waiting_for_a_slow_disk_are_bounded)
 {
     enum { LIMIT = 100 << 10, FRAMES = 2 << 20 };
     char value[1025];
@@ -238,7 +238,7 @@ TEST(a_report_about_replaced_entries_counts_for_nothing)
 
 /* -- restoring -- */
 
-TEST_BOTH(what_a_snapshot_holds_is_not_applied_again)
+TEST_BOTH(entries_covered_by_a_snapshot_are_not_applied_again)
 {
     rig_open(1);
     RIG_UNTIL("it leads", rig_leader());
@@ -472,6 +472,6 @@ TEST(planted_bugs_are_found)
           !mutant_fails_test("a_vote_that_cannot_be_written", MUTANT_NONE));
     CHECK_FOUND("a_vote_that_cannot_be_written", VOTE_AFTER_SEND);
     CHECK_FOUND("a_write_that_fails_stops", WRITE_ERROR_IGNORED);
-    CHECK_FOUND("what_a_snapshot_holds_is_not_applied_again", APPLY_TWICE_AFTER_RESTORE);
+    CHECK_FOUND("entries_covered_by_a_snapshot_are_not_applied_again", APPLY_TWICE_AFTER_RESTORE);
     CHECK_FOUND("a_report_about_replaced_entries", STALE_PERSISTED);
 }

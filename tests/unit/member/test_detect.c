@@ -132,7 +132,7 @@ TEST(a_worker_that_beats_again_is_healthy) /* 40, 77 */
         beat_at(d, &w, at, 1000, &heard);
         CHECK("recovered once", heard.recovered == (i == 0));
     }
-    CHECK("suspected anew, from there",
+    CHECK("suspected again, from that beat on",
           seen_at(d, at + MS(250), MS(20000), VERDICT_SUSPECTED) == at + MS(1500));
     detect_close(d);
 }

@@ -79,7 +79,7 @@ TEST(after_a_lost_history_every_grant_is_new_and_waits_for_the_fences)
     (void)rig_join(rig, "w0", 1);
     (void)rig_join(rig, "w1", 2);
     (void)rig_join(rig, "w2", 3);
-    CHECK("admitted anew", rig_worker(rig, "w0").incarnation > floor);
+    CHECK("admitted again", rig_worker(rig, "w0").incarnation > floor);
     for (uint32_t i = 0; i < 12; i++)
         CHECK_U64("fenced first", rig_partition(rig, i).state, MEMBER_FENCING);
     rig_run(rig, 10000);

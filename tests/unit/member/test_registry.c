@@ -165,7 +165,7 @@ TEST(a_reload_changes_thresholds_and_no_promise)
     CHECK_ERR("nothing of it", member_local_reload(rig->local, &next), ERR_INVALID);
     next = rig->options;
     next.checkpoint_interval_ns = 100 * RIG_MS;
-    next.checkpoint_ack_timeout_ns = 50 * RIG_MS; /* nobody answers here */
+    next.checkpoint_ack_timeout_ns = 50 * RIG_MS; /* no worker answers here */
     rig_forget(rig);
     rig_run(rig, 1000);
     CHECK_SIZE("not due", rig_count(rig, MEMBER_EV_CHECKPOINT_TRIGGERED, NULL), 0);

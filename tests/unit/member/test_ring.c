@@ -277,7 +277,7 @@ TEST(changes_in_place_equal_a_new_ring)
     prng_seed(&prng, seed);
     for (int step = 0; step < 400; step++) {
         struct ring_options options = {.virtual_nodes = 16};
-        static uint32_t owners[4096], anew[4096];
+        static uint32_t owners[4096], fresh[4096];
         struct ring *other;
 
         for (uint64_t i = prng_below(&prng, 4); i > 0; i--) {
@@ -297,8 +297,8 @@ TEST(changes_in_place_equal_a_new_ring)
             if (there[i]) CHECK_OK("added", ring_add(other, str_from(id)));
         }
         CHECK_OK("placed", ring_place(ring, ARRAY_LEN(owners), owners));
-        CHECK_OK("placed anew", ring_place(other, ARRAY_LEN(anew), anew));
-        for (size_t i = 0; i < ARRAY_LEN(owners); i++) CHECK_U32("each", owners[i], anew[i]);
+        CHECK_OK("placed in a new ring", ring_place(other, ARRAY_LEN(fresh), fresh));
+        for (size_t i = 0; i < ARRAY_LEN(owners); i++) CHECK_U32("each", owners[i], fresh[i]);
         ring_close(other);
     }
     ring_close(ring);

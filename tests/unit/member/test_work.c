@@ -135,7 +135,7 @@ TEST(case_223_224_half_of_the_busiest)
     }
 }
 
-TEST(case_225_226_who_has_work_steals_nothing_and_ties)
+TEST(case_225_226_a_worker_with_work_steals_nothing_and_ties)
 {
     struct rig *rig = with(7, 3);
 

@@ -103,7 +103,7 @@ TEST(order_does_not_show_and_everything_else_does)
     arena_deinit(&arena);
 }
 
-TEST(what_the_engine_asks_a_profile)
+TEST(queries_of_the_engine_to_a_profile)
 {
     static const struct str one[] = {{"m5.large", 8}};
     struct requirement requirements[] = {{STR("rack"), OPERATOR_SAME, NULL, 0},
@@ -281,7 +281,7 @@ TEST(a_profile_is_read_out_of_its_fingerprint)
     }
 }
 
-TEST(what_is_no_fingerprint_is_not_read_as_one)
+TEST(an_invalid_fingerprint_is_refused)
 {
     static const char *const garbage[] = {
         "",

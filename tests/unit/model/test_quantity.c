@@ -66,7 +66,7 @@ TEST(every_suffix_is_read_and_printed_as_kubernetes_does)
     }
 }
 
-TEST(what_binary_suffixes_cannot_say_is_printed_in_decimal)
+TEST(values_without_a_binary_suffix_are_printed_in_decimal)
 {
     static const struct {
         const char *text, *canonical;
@@ -154,7 +154,7 @@ TEST(no_quantity_reaches_two_to_the_63)
     }
 }
 
-TEST(what_is_no_quantity)
+TEST(invalid_quantities_are_refused)
 {
     static const struct {
         const char *text, *note;

@@ -22,7 +22,7 @@ static int all_calls(struct fake *fake)
     return sum;
 }
 
-TEST(what_is_outside_the_limits_is_refused_before_any_io)
+TEST(a_call_outside_the_limits_is_refused_before_any_io)
 {
     struct fake fake;
     coord_store *store;

@@ -225,7 +225,7 @@ TEST(a_key_that_stays_keeps_its_watch_when_the_claim_changes)
     guard(&r, &lease_a, held + 1, 2);
     wait_for(&r, &r.opened, 3);
     wait_for(&r, &r.ended, 1);
-    CHECK("a new grant is watched anew", !r.watches[0].open && r.watches[2].open);
+    CHECK("a new grant has a new watch", !r.watches[0].open && r.watches[2].open);
     send(&r, 2, COORD_PUT, "a/1", 9, 9);
     CHECK_SIZE("that grant", r.loss_count, 0);
     rig_close(&r);

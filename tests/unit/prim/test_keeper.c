@@ -312,7 +312,7 @@ TEST(a_key_that_the_holder_dropped_itself_is_no_loss)
     CHECK_I64("two keys", coord_create_under(lease, NULL, TEXT("b"), TEXT("")).code, COORD_OK);
     CHECK_I64("one again", coord_release_key(lease, NULL, TEXT("a")).code, COORD_OK);
     world.fake.host->lost(world.fake.host, &id, COORD_R_REVOKED, 0);
-    WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) == 1); /* the store was asked instead */
+    WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) == 1); /* the store decides instead */
     CHECK_SIZE("about what is left", world.fake.claim_count, 1);
     CHECK_I64("alive", coord_check(lease), COORD_OK);
     CHECK_I64("not lost", world.lost, 0);

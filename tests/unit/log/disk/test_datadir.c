@@ -238,7 +238,7 @@ TEST(data_without_a_format_file_is_not_overwritten)
     CHECK_HAS("why", note.text, "has no FORMAT");
     put_file(&rig, DIR "/FORMAT.new", STR("half made\n"));
     CHECK_ERR("half made is not made", datadir_read(rig.fs, DIR, &made, &note), ERR_NOT_FOUND);
-    CHECK_OK("but made anew", format(&rig, NULL, 0, 0, &made, &note));
+    CHECK_OK("but created again", format(&rig, NULL, 0, 0, &made, &note));
     CHECK_OK("read", datadir_read(rig.fs, DIR, &made, &note));
     rig_close(&rig);
 }

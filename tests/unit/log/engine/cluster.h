@@ -71,7 +71,7 @@ struct cluster {
     bool (*on_post)(struct cluster *cluster, struct parcel *parcel);
     void *owner;
     char violation[256]; /* "": no violation */
-    /* what the checks know */
+    /* state of the checks */
     struct {
         uint64_t id;
     } * leaders; /* by term */
@@ -116,7 +116,7 @@ enum err cluster_submit(struct cluster *cluster, uint64_t id, const char *comman
 enum err cluster_change(struct cluster *cluster, uint64_t id, const struct members *members);
 enum err cluster_transfer(struct cluster *cluster, uint64_t id, uint64_t to);
 void cluster_sync(struct cluster *cluster, uint64_t id); /* everything is durable, and reported */
-void cluster_sync_begin(struct cluster *cluster, uint64_t id); /* what is there now */
+void cluster_sync_begin(struct cluster *cluster, uint64_t id); /* the entries present now */
 void cluster_sync_end(struct cluster *cluster, uint64_t id);   /* is durable, and reported */
 void cluster_apply(struct cluster *cluster, uint64_t id);
 void cluster_finish_install(struct cluster *cluster, uint64_t id);

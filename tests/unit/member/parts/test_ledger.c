@@ -312,7 +312,7 @@ TEST(rows_are_overwritten_and_written_behind)
     row = beat_of("second", 300);
     member_ledger_beat(ledger, &row);
     member_ledger_forget(ledger, STR(WORKER));
-    member_ledger_close(ledger); /* writes what waits */
+    member_ledger_close(ledger); /* writes the queued rows */
     rig_close(&rig);
     CHECK_U64("forgotten", received_of(path, WORKER), 0);
     CHECK_U64("the last ones too", received_of(path, "second"), 300);
@@ -375,7 +375,7 @@ TEST(a_round_is_skipped_while_the_log_is_slow)
     rig_close(&rig);
 }
 
-TEST(what_finds_no_room_is_dropped_and_counted)
+TEST(a_row_without_room_is_dropped_and_counted)
 {
     struct rig rig;
     struct member_ledger *ledger;

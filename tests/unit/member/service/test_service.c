@@ -194,7 +194,7 @@ static bool has_leader(void *context)
     return found && found != context;
 }
 
-/* Who serves; another than `old`. */
+/* The serving node; not `old`. */
 static struct node *leader_but(struct node *old)
 {
     CHECK("somebody leads",
@@ -443,7 +443,7 @@ TEST(without_a_leader_a_follower_says_so_in_time) /* 4.1 */
     close_rig();
 }
 
-/* -- who is silent -- */
+/* -- silent workers -- */
 
 TEST(silence_is_seen_at_its_time) /* 66 */
 {

@@ -15,8 +15,7 @@
     X(S3)                                                                                          \
     X(S4)                                                                                          \
     X(S5)                                                                                          \
-    X(S6)                                                                                          \
-    X(S7) X(S7_CREATED) X(S7_DONE) X(S8) X(S8_WRITE) X(S8_DONE) X(S9) X(S9_DONE) X(S10)            \
+    X(S6) X(S7) X(S7_CREATED) X(S7_DONE) X(S8) X(S8_WRITE) X(S8_DONE) X(S9) X(S9_DONE) X(S10)      \
         X(S10_LINKED) X(S10_DONE) X(S11) X(S11_DONE) X(S12) X(RELEASE_HEADS) X(RELEASE_RECORD)     \
             X(RELEASE_DONE) X(RENEW_LOCKED) X(RENEW_CHECKED) X(RENEW_DONE) X(LOST_RAISED)          \
                 X(JUDGE_LOCKED) X(JUDGE_DEAD) X(EPOCH_TEMP) X(EPOCH_RENAME) X(EPOCH_DONE)          \

@@ -36,9 +36,9 @@ TEST(an_entry_is_created_once_changed_by_revision_and_buried)
     CHECK_ANSWER("absent", rig_remove(&rig, "a/b", COORD_ANY, NULL), COORD_NOT_FOUND, COORD_R_NONE);
     CHECK_ANSWER("absent", rig_cas(&rig, "a/b", removed.revision, "x", -1, NULL, NULL),
                  COORD_CONFLICT, COORD_R_ABSENT);
-    coord_result anew = rig_cas(&rig, "a/b", 0, "four", 0, NULL, NULL);
-    CHECK_ANSWER("created anew", anew, COORD_OK, COORD_R_CREATED);
-    CHECK("larger than the deletion's", anew.revision > removed.revision);
+    coord_result created = rig_cas(&rig, "a/b", 0, "four", 0, NULL, NULL);
+    CHECK_ANSWER("created again", created, COORD_OK, COORD_R_CREATED);
+    CHECK("larger than the deletion's", created.revision > removed.revision);
     CHECK_ANSWER("present", rig_cas(&rig, "a/b", 0, "five", 0, NULL, NULL), COORD_CONFLICT,
                  COORD_R_PRESENT);
     CHECK_I64("no temporary file is left", rig_count(dir, "b/a/t"), 0);

@@ -61,7 +61,7 @@ TEST(a_head_is_written_byte_by_byte_as_documented)
     CHECK_STR("strings", str_of(bytes + 160, 18), STR("g/slot-0001mehello"));
 }
 
-TEST(what_decodes_encodes_to_the_same_bytes_and_any_flipped_bit_is_noticed)
+TEST(a_decoded_record_encodes_to_the_same_bytes_and_any_flipped_bit_is_noticed)
 {
     char bytes[512], again[512];
     struct head head;

@@ -154,7 +154,7 @@ static const struct {
      "env\":\"AAAA\"}},\"spec\":[]}"},
 };
 
-TEST(what_is_not_ours_or_damaged_is_never_read_as_a_value)
+TEST(a_foreign_or_damaged_object_is_never_read_as_a_value)
 {
     for (size_t i = 0; i < ARRAY_LEN(damaged); i++) {
         struct json *json = NULL;
@@ -194,7 +194,7 @@ TEST(a_holder_is_gone_when_nothing_was_written_for_its_time_and_a_grace)
     CHECK_I64("another version: alive",
               kube_sights_left_ms(&sights, STR("x"), &b, t + 30ll * SECOND_NS), 22000);
     kube_sights_note(&sights, STR("x"), &b, t + 30ll * SECOND_NS);
-    CHECK_I64("counted anew", kube_sights_left_ms(&sights, STR("x"), &b, t + 31ll * SECOND_NS),
+    CHECK_I64("counted from zero", kube_sights_left_ms(&sights, STR("x"), &b, t + 31ll * SECOND_NS),
               21000);
     CHECK_I64("a read that left before the first sight proves nothing",
               kube_sights_left_ms(&sights, STR("x"), &b, t), 22000);

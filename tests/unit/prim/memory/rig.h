@@ -99,7 +99,7 @@ static inline void rig_watch(struct rig *d, const char *bucket)
     coord_result r = d->b->ops->watch(d->b, &call, d->feeds[i], &d->watches[i]);
     assert(r.code == COORD_OK);
 }
-/* Ends what is due. */
+/* Ends the leases that are due. */
 static inline void rig_expire(struct rig *d)
 {
     memory_enter(d->shared);
