@@ -59,7 +59,7 @@ TEST(ids_are_remembered_up_to_a_bound_and_the_oldest_goes_first)
     for (int i = 0; i <= INSTRUCTIONS_REMEMBERED; i++) {
         snprintf(id, sizeof id, "i-%d", i);
         instructions_done(&in, str_from(id));
-        instructions_done(&in, str_from(id)); /* twice takes no second place */
+        instructions_done(&in, str_from(id)); /* a repeat takes no second place */
     }
     CHECK_SIZE("bounded", in.count, INSTRUCTIONS_REMEMBERED);
     CHECK_U64("the oldest is forgotten", instructions_judge(&in, STR("i-0"), 1), INSTRUCTION_TAKE);

@@ -148,7 +148,7 @@ static void empty_sides(const char *const *words)
     canned_open(&canned, words);
 }
 
-TEST(what_is_missing_or_different_is_written_and_the_rest_is_left_alone)
+TEST(missing_and_different_keys_are_written_and_the_rest_is_left_alone)
 {
     empty_sides(CANNED_WORDS(NULL));
     put(etcd, "a", "1");

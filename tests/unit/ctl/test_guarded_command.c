@@ -106,7 +106,7 @@ TEST(a_command_that_is_not_safe_any_more_is_killed)
     guarded_command_close(&command);
 }
 
-TEST(what_a_command_leaves_behind_ends_with_it)
+TEST(children_of_a_command_end_with_it)
 {
     char script[FS_PATH_CAP + 100];
     FILE *file;

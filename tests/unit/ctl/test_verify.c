@@ -48,7 +48,7 @@ static void model_reset(void)
     interrupt_in = 0;
 }
 
-/* -- what it answers -- */
+/* -- the model's answers -- */
 
 static void model_see(size_t at, struct machine_seen *ret)
 {

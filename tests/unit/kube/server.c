@@ -68,7 +68,7 @@ static void *converse(void *context)
         pthread_mutex_lock(&s->lock);
         if (s->request_count == SERVER_REQUESTS_MAX) abort();
         memcpy(s->requests[s->request_count++], c->request, sizeof c->request);
-        after = CLOSE; /* nothing to say */
+        after = CLOSE; /* no answer is left */
         if (s->answers_given < s->answer_count) {
             bytes = s->answers[s->answers_given].bytes;
             len = s->answers[s->answers_given].len;

@@ -307,18 +307,18 @@ TEST(writes_carry_their_bodies_and_conditions)
     server_stop(server);
 }
 
-static const char *const odd_words[] = {"", "..", ".", "a/b", "a b", "a%2fb", "a\r\nX: y", "a?b"};
+static const char *const odd_names[] = {"", "..", ".", "a/b", "a b", "a%2fb", "a\r\nX: y", "a?b"};
 
 TEST(a_name_cannot_leave_its_place)
 {
     struct server *server = server_start();
     struct kube *kube = open_client(server, NULL);
 
-    for (size_t i = 0; i < ARRAY_LEN(odd_words); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(odd_names); i++) {
         struct kube_path path = lease;
         struct kube_answer answer;
-        path.name = odd_words[i];
-        CHECK_ERR(odd_words[i], kube_get(kube, &path, LONG_MS, &answer, NULL), ERR_INVALID);
+        path.name = odd_names[i];
+        CHECK_ERR(odd_names[i], kube_get(kube, &path, LONG_MS, &answer, NULL), ERR_INVALID);
         kube_answer_deinit(&answer);
     }
     CHECK_SIZE("nothing was sent", server_requests(server), 0);

@@ -13,7 +13,7 @@ enum { WAIT_MS = 1000, REQUESTS_MAX = 2 };
 
 /* -- the replica -- */
 
-static struct replica_status reported; /* what it says of itself */
+static struct replica_status reported; /* the replica's status */
 static struct read_ticket *reading;
 static struct proposal *proposed;
 static int cancelled, abandoned;
@@ -428,7 +428,7 @@ TEST(a_write_that_nobody_confirms_is_in_doubt)
     stop(1);
 }
 
-TEST(what_is_kept_is_never_too_late)
+TEST(a_kept_call_has_no_deadline)
 {
     struct rpc_call call, other;
 

@@ -222,7 +222,7 @@ TEST(a_full_standard_error_that_nobody_reads_does_not_keep_a_dead_process)
 
     CHECK("pipe", pipe(ends) == 0);
     CHECK("does not wait", fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
-    while (write(ends[1], "x", 1) == 1) { /* ends: nobody reads */
+    while (write(ends[1], "x", 1) == 1) { /* ends: there is no reader */
     }
     CHECK("waits, as standard error does", fcntl(ends[1], F_SETFL, 0) == 0);
     fflush(NULL);

@@ -207,7 +207,7 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
                  (struct fault_fs_plan){
                      .calls = FAULT_FS_WRITE, .nth = 1, .err = ERR_IO, .from_then_on = true});
     CHECK_OK("queued again", events_write(events, EVENT_KEEP, STR("{\"n\":6}")));
-    CHECK_I64("new trouble is reported anew", reported.times, 3);
+    CHECK_I64("a new failure is reported again", reported.times, 3);
     CHECK_HAS("what", reported.last, "err=IO");
     fault_fs_disarm(&fault);
     CHECK_OK("the next line takes it along", events_write(events, EVENT_KEEP, STR("{\"n\":7}")));

@@ -87,7 +87,7 @@ TEST(every_row_is_done_and_none_twice_at_once)
     }
     for (size_t i = 0; i < ROWS; i++) {
         CHECK("one at a time", !rows[i].twice);
-        CHECK("wishes fold", rows[i].runs >= 1 && rows[i].runs <= 50);
+        CHECK("requests are merged", rows[i].runs >= 1 && rows[i].runs <= 50);
     }
     closed(chores);
 }

@@ -84,7 +84,7 @@ static void closed(void)
     server_stop(server);
 }
 
-TEST(a_list_that_breaks_off_is_given_up_and_reported_anew)
+TEST(an_interrupted_list_is_dropped_and_reported_again)
 {
     server = server_start();
     server_answer_json(server, "200 OK", "", PAGE(POD("a"), "more"));
@@ -99,7 +99,7 @@ TEST(a_list_that_breaks_off_is_given_up_and_reported_anew)
     closed();
 }
 
-TEST(what_the_server_has_forgotten_is_listed_anew)
+TEST(a_list_with_an_expired_token_starts_again)
 {
     server = server_start();
     server_answer_json(server, "200 OK", "", PAGE(POD("a"), ""));

@@ -19,7 +19,7 @@ static struct json *document(const char *text)
 #define POD(meta, spec, status)                                                                    \
     "{" META meta "},\"spec\":{" spec "},\"status\":{\"phase\":\"" status "\"}}"
 
-/* -- which pods ask -- */
+/* -- pods that need machines -- */
 
 TEST(a_pod_asks_for_its_whole_life)
 {
@@ -218,7 +218,7 @@ TEST(a_status_leaves_the_rest_as_it_was)
     json_close(object);
 }
 
-/* -- what is shown -- */
+/* -- objects of machines -- */
 
 TEST(names_are_names)
 {

@@ -127,7 +127,7 @@ TEST(without_address_shard_or_epoch_there_is_no_client)
     world_close(&world);
 }
 
-/* --- what is asked --- */
+/* --- requests --- */
 
 static const ProtobufCMessage *request_of(size_t index, const ProtobufCMessageDescriptor *type,
                                           struct arena *arena)
@@ -462,7 +462,7 @@ TEST(a_large_request_is_not_kept_to_be_sent_again)
     memset(blob, 'x', sizeof blob);
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_CONFIGURE,
                                                     .blob = str_of(blob, sizeof blob)});
-    CHECK_U64("nothing was done, the shard asks anew", heard.end, PROVIDER_UNSENT);
+    CHECK_U64("nothing was done, the shard repeats the call", heard.end, PROVIDER_UNSENT);
     CHECK_SIZE("asked once", world.servers[0].count, 1);
     close_all();
 }

@@ -25,7 +25,7 @@ enum { RIG_STREAMS = 2100, RIG_CLIENTS = 4, RIG_LOG_MAX = 1 << 16 };
 struct answer { /* the answer on one stream */
     unsigned headers, trailers, closed, writable;
     uint32_t code;  /* of the close */
-    int http, grpc; /* -1: not said */
+    int http, grpc; /* -1: not sent */
     char text[256], trace[64], accept[64];
     char echoed[64]; /* of x-echo-bin or x-echo */
     size_t bytes;    /* of messages, with framing */

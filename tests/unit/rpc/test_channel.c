@@ -378,7 +378,7 @@ TEST(while_the_leader_is_dialed_nobody_else_is_asked_again)
     open_led((struct rpc_channel_options){.addresses = world_addresses, .warm_second = true},
              "s2:7000");
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
-    sim_link_clog(world.client, world.hosts[2], 1500); /* the dial takes its time */
+    sim_link_clog(world.client, world.hosts[2], 1500); /* the dial is slow */
     ask(&world, &heard, (struct rpc_call_options){.wait_for_ready = true}, STR("x"));
     CHECK("the leader is asked in the end", world_wait(&world, slow_leader_answers, NULL));
     CHECK("ends", wait_end(&world, &heard));
@@ -536,7 +536,7 @@ TEST(a_server_that_wants_calm_gets_half_the_pings_however_often_it_says_so)
     for (int i = 0; i < 10; i++)
         CHECK_OK("goaway", stream_write(world.servers[0].peers[0].stream, &goaway, 1));
     world_run(&world, 10);
-    CHECK("dialed anew", world_wait_ready(&world));
+    CHECK("dialed again", world_wait_ready(&world));
     CHECK_SIZE("once", world.servers[0].accepted, 2);
     ask(&world, &heard, (struct rpc_call_options){0}, STR("hi"));
     world_run(&world, 100);

@@ -471,7 +471,7 @@ TEST(a_caller_that_goes_away_cancels_the_call_at_the_leader)
     close_pair();
 }
 
-/* -- who really called -- */
+/* -- the original caller -- */
 
 TEST(only_replicas_may_name_the_caller)
 {

@@ -232,7 +232,7 @@ TEST(pings_while_one_large_answer_comes_in_are_fine)
         size_t before = client_answer(c, stream)->bytes;
 
         rig_run(&rig, 1);
-        if (client_answer(c, stream)->bytes == before) continue; /* only where data came */
+        if (client_answer(c, stream)->bytes == before) continue; /* only where data arrived */
         (void)h2_ping(c->h2, 1);
         rig_client_flush(c);
         pings++;

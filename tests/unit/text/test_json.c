@@ -87,7 +87,7 @@ static const struct {
      "line 1, column 7: invalid token near 'x'"},
 };
 
-TEST(what_is_not_strict_json_is_refused_with_its_place)
+TEST(anything_but_strict_json_is_refused_with_its_place)
 {
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         struct json *json = (struct json *)&json;

@@ -350,7 +350,7 @@ static const struct {
     const char *text;
     struct str bytes;
     enum err err;
-    bool canonical; /* what we would write */
+    bool canonical; /* the form that muster writes */
 } bins[] = {
     {"", {"", 0}, ERR_OK, true},
     {"Zg", {"f", 1}, ERR_OK, true},

@@ -212,7 +212,7 @@ TEST(thousand_streams_at_once)
     int32_t stream;
 
     start(&(struct h2_limits){.streams_max = STREAMS}, NULL);
-    pump(); /* the server's limit becomes known */
+    pump(); /* now the client knows the server's limit */
     for (int i = 0; i < STREAMS; i++) {
         struct str bytes = str_of(body, (size_t)snprintf(body, sizeof body, "body of %d", i));
         CHECK_OK("request", h2_call(&pair.client, "/a.B/C", false, &stream));

@@ -11,8 +11,8 @@ enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY
 enum { UNKNOWN_TYPE = 0xee, PADDED = 8, END_HEADERS = 4, END_STREAM = 1, ACK = 1 };
 enum { TCP_PIECE = 16 << 10, WIRE_MAX = 64 << 20, FRAME_SIZE_ERROR = 6 };
 
-static struct h2_pair pair; /* its client never speaks here */
-static struct buf wire;     /* what our rude client sends */
+static struct h2_pair pair; /* its client sends nothing here */
+static struct buf wire;     /* bytes of the misbehaving client */
 
 static void start(const struct h2_limits *limits)
 {

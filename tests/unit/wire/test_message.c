@@ -587,7 +587,7 @@ TEST(the_number_of_fields_is_bounded_at_all_levels)
 
 /* Small messages for which protobuf-c allocates much: empty children, unknown fields, packed zeros.
  * */
-TEST(what_a_small_message_may_take_is_bounded_by_the_arena)
+TEST(the_memory_of_a_small_message_is_bounded_by_the_arena)
 {
     static const struct {
         const char *why;

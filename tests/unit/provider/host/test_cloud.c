@@ -160,7 +160,7 @@ TEST(failures_are_repaired)
     (void)sim_run_for(w.sim, 20100);
     CHECK_U64("failed", count(&w, MACHINE_FAILED), 1);
     (void)sim_run_for(w.sim, 61000);
-    CHECK_U64("could be created anew", count(&w, MACHINE_SPECULATIVE), 1);
+    CHECK_U64("can be created again", count(&w, MACHINE_SPECULATIVE), 1);
     CHECK_U32("create", call(&w, OPERATION_CREATE, "x-a-000001", 0), GRPC_OK);
     (void)sim_run_for(w.sim, 20100);
     CHECK_U32("given back", call(&w, OPERATION_DELETE, "x-a-000001", 0), GRPC_OK);
