@@ -109,7 +109,7 @@ TEST(impossible_requests_are_refused)
     request = request_of(NEW, "node-2", "c:1");
     request.cluster_id = CLUSTER + 1;
     check_step("of another cluster", ask(&s, request), ADMIT_REFUSE, 0, 0);
-    CHECK_ERR("said so", ask(&s, request).err, ERR_PRECONDITION);
+    CHECK_ERR("the reason", ask(&s, request).err, ERR_PRECONDITION);
     request.cluster_id = CLUSTER;
     check_step("of this one", ask(&s, request), ADMIT_ENTER, 0, 0);
     close_stage(&s);
@@ -278,7 +278,7 @@ TEST(an_address_is_taken_from_a_dead_one_of_the_same_name_only)
     join_stage(&s, OLD, "node-2", "c:1", MEMBER_VOTER)->silent_ms = UINT64_MAX;
     roster_do(s.roster, (struct roster_command){ROSTER_PUT, request.entry});
     check_step("another name's", ask(&s, request), ADMIT_WAIT, 0, 0);
-    CHECK_HAS("says whose", ask(&s, request).note.text, "(node-2) is a member at c:1");
+    CHECK_HAS("names the member", ask(&s, request).note.text, "(node-2) is a member at c:1");
     close_stage(&s);
 }
 

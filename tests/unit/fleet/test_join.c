@@ -121,7 +121,7 @@ TEST(one_that_was_removed_stays_out_and_one_that_was_moved_does_not)
     (void)join_step(&join, JOIN_ANSWERED, &led_voter, now);
     now = mono_after(now, 60000);
     struct join_effects effects = join_step(&join, JOIN_LOOK, &stranger, now);
-    CHECK("removed, said once", effects.removed && !effects.ask);
+    CHECK("removed, reported once", effects.removed && !effects.ask);
     now = mono_after(now, 60000);
     effects = join_step(&join, JOIN_LOOK, &stranger, now);
     CHECK("and it stays out",

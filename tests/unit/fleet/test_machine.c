@@ -208,7 +208,7 @@ TEST(a_snapshot_restores_the_state_and_its_hash)
     CHECK_OK("was in no snapshot yet", restore(&o, 0, STR_EMPTY, &note));
     CHECK_U32("empty", fleet_counts(fleet).of[FLEET_SHARDS], 0);
     CHECK_ERR("of another index", restore(&o, 3, buf_peek(&bytes), &note), ERR_CORRUPT);
-    CHECK_TEXT("said", note.text, "fleet: snapshot of another index");
+    CHECK_TEXT("the note", note.text, "fleet: snapshot of another index");
     for (size_t len = 1; len < bytes.len; len++)
         CHECK_ERR("cut", restore(&o, 2, str_of(bytes.data, len), &note), ERR_CORRUPT);
     CHECK_OK("good again", restore(&o, 2, buf_peek(&bytes), &note));
@@ -263,7 +263,7 @@ TEST(the_level_of_the_entry_decides_whether_a_domain_stays_leaving)
     CHECK_U64("hash", o.ops->hash(o.state), m.ops->hash(m.state));
     CHECK("there", fleet_find_leaving(fleet_machine_fleet(other), STR("rack"), STR("1"), STR_EMPTY,
                                       &leaving));
-    CHECK_STR("whose", leaving.shard, STR("b"));
+    CHECK_STR("the owner", leaving.shard, STR("b"));
     CHECK_U64("the entry that took it", leaving.since, 6);
     CHECK_U64("there, too", apply(&o, 8, ASSIGN("1", "a"), &reply).status, FLEET_DOMAIN_LEAVING);
     apply(&o, 9,

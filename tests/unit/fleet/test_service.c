@@ -118,7 +118,7 @@ TEST(r3_r4_r5_an_unknown_shard_registers_itself_once)
     rig_report((struct rig_report){.shard = "shard-new", .cycle = 2});
     shard = rig_shards()->shards[0];
     CHECK_I64("R4: registered once", shard->registered_at_unix_ns, registered);
-    CHECK("R4: heard of later", shard->last_heartbeat_unix_ns > heard);
+    CHECK("R4: later contact", shard->last_heartbeat_unix_ns > heard);
     CHECK_TEXT("R4: its address stays", shard->address, address);
     CHECK_SIZE("reported once", RIG_LINES(&rig.nodes[0], "\"event\":\"shard-first-seen\""), 1);
     CHECK_SIZE("written once", RIG_LINES(&rig.nodes[0], "\"audit\":\"AddShard\""), 1);
@@ -165,7 +165,7 @@ TEST(r6_r7_r8_domains_are_assigned_once)
     CHECK_U64("R6", answer->status, GRPC_ALREADY_EXISTS);
     CHECK_HAS("names the domain", answer->text, "rack=r-1");
     CHECK_HAS("names the owner", answer->text, "shard-a");
-    CHECK_HAS("names who wanted it", answer->text, "shard-b");
+    CHECK_HAS("names the caller", answer->text, "shard-b");
     CHECK_SIZE("R7", domains().n_assignments, 1);
     CHECK_TEXT("R7", domains().assignments[0]->topology_key, "rack");
     CHECK_TEXT("R7", domains().assignments[0]->topology_value, "r-1");
@@ -285,7 +285,7 @@ TEST(assignments_are_listed_by_shard_then_key_then_value)
     CHECK_U64("b", rig_add("b", ""), GRPC_OK);
     CHECK_U64("a", rig_add("a", ""), GRPC_OK);
     CHECK("registered when", rig_shards()->shards[0]->registered_at_unix_ns != 0);
-    CHECK_I64("not heard of", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
+    CHECK_I64("no contact", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
     CHECK_U64("y", rig_assign("y", "1", "b"), GRPC_OK);
     CHECK_U64("z", rig_assign("z", "2", "a"), GRPC_OK);
     CHECK_U64("m", rig_assign("m", "9", "b"), GRPC_OK);
@@ -727,7 +727,8 @@ TEST(owners_are_sent_their_domains)
     list = rig_instructions("");
     CHECK_SIZE("the old and the new one", list->n_instructions, 2);
     CHECK_TEXT("the old one", list->instructions[0]->shard_id, "shard-a");
-    CHECK_U64("only hears the newest word", list->instructions[0]->instruction->payload_case,
+    CHECK_U64("only receives the newest instruction",
+              list->instructions[0]->instruction->payload_case,
               BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_UNASSIGN_DOMAIN);
     CHECK_TEXT("the new one", list->instructions[1]->shard_id, "shard-b");
     CHECK("numbers grow", list->instructions[1]->instruction->sequence_number >
@@ -869,7 +870,7 @@ TEST(queueing_by_hand_is_checked)
         CHECK_TEXT("under one id", list->instructions[i]->instruction->instruction_id, id);
         CHECK_I64("the leader's term", list->instructions[i]->instruction->coordinator_term,
                   (int64_t)replica_status(rig.nodes[0].replica).term);
-        CHECK_I64("the leader's number; one went to who was refused",
+        CHECK_I64("the leader's number; one was used for the refused shard",
                   list->instructions[i]->instruction->sequence_number, 2);
         CHECK_TEXT("as it came",
                    list->instructions[i]->instruction->transfer_ownership->from_shard_id,
@@ -931,7 +932,7 @@ TEST(a_full_queue_keeps_no_domain_from_being_assigned)
     CHECK_U64("2", rig_assign("rack", "r-2", "shard-a"), GRPC_OK);
     CHECK_U64("3", rig_assign("rack", "r-3", "shard-a"), GRPC_OK);
     CHECK_SIZE("the tables hold it", domains().n_assignments, 3);
-    CHECK_SIZE("the word is not kept", rig_instructions("")->n_instructions, 2);
+    CHECK_SIZE("the instruction is not kept", rig_instructions("")->n_instructions, 2);
     CHECK("counted", metric("muster_coordinator_instructions_dropped_total{reason=\"full\"}") == 1);
     rig_close();
 }

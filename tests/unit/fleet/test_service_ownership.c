@@ -115,7 +115,7 @@ TEST(an_unassignment_outlives_the_leader_that_took_it)
         CHECK_U64("not to another", rig_assign("z", "1", "b"), GRPC_FAILED_PRECONDITION);
     }
     CHECK_SIZE("listed", issues()->n_leaving, 1);
-    CHECK_TEXT("whose", issues()->leaving[0]->shard_id, "a");
+    CHECK_TEXT("the owner", issues()->leaving[0]->shard_id, "a");
     snprintf(id, sizeof id, "%s",
              instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
     CHECK("instructed by a leader that did not take it", id[0]);
@@ -256,8 +256,8 @@ TEST(a_shard_that_acts_on_a_domain_of_another_shard_is_found_and_notified)
                          "\"owner\":\"a\""),
                1);
     CHECK_SIZE("listed", issues()->n_contested, 1);
-    CHECK_TEXT("who", issues()->contested[0]->shard_id, "b");
-    CHECK_TEXT("whose", issues()->contested[0]->owner_id, "a");
+    CHECK_TEXT("the shard", issues()->contested[0]->shard_id, "b");
+    CHECK_TEXT("the owner", issues()->contested[0]->owner_id, "a");
     CHECK_TEXT("which", issues()->contested[0]->topology_value, "1");
     b.ack = id;
     b.outcome = FAILED;
@@ -425,7 +425,7 @@ TEST(two_processes_under_one_shard_id_are_found_and_so_is_their_end)
     rig_report((struct rig_report){
         .shard = "s", .address = "h:1", .epoch = 1, .cycle = 7, .ack = id, .outcome = ACCEPTED});
     rig_run(500);
-    CHECK_SIZE("one speaks not for the other", issues()->n_leaving, 1);
+    CHECK_SIZE("one report does not count for the other shard", issues()->n_leaving, 1);
     for (int64_t cycle = 8; cycle < 18; cycle++) {
         rig_report((struct rig_report){.shard = "s", .address = "h:1", .epoch = 1, .cycle = cycle});
         rig_run(SILENT_MS / 5);

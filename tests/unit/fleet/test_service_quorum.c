@@ -101,7 +101,7 @@ TEST(a_new_leader_begins_with_nothing_and_so_does_an_old_one)
     CHECK_SIZE("a report", rig_reports("")->n_reports, 1);
     second = change_leader();
     CHECK_SIZE("the table is there", rig_shards()->n_shards, 1);
-    CHECK_I64("heard of by nobody yet", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
+    CHECK_I64("no contact with any shard yet", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
     CHECK_SIZE("no report", rig_reports("")->n_reports, 0);
     CHECK_SIZE("no instruction", rig_instructions("")->n_instructions, 0);
     CHECK("the old one shows no queue",
@@ -113,7 +113,7 @@ TEST(a_new_leader_begins_with_nothing_and_so_does_an_old_one)
     while (rig_leader() != first) change_leader();
     CHECK_SIZE("nor is anything left of its first time", rig_reports("")->n_reports, 0);
     CHECK_SIZE("of its first time", rig_instructions("")->n_instructions, 0);
-    CHECK_I64("or heard of", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
+    CHECK_I64("or had contact", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
     CHECK("another one", second != first);
     rig_close();
 }
@@ -150,7 +150,7 @@ TEST(leadership_and_members_are_events)
     CHECK("lost", RIG_LINES(first, "\"event\":\"leadership-lost\"") >= 1);
     CHECK("gained", RIG_LINES(second, "\"event\":\"leadership-gained\"") >= 1);
     for (size_t i = 0; i < 3; i++) {
-        CHECK("each heard of both", RIG_LINES(&rig.nodes[i], "\"event\":\"leader-changed\"") >= 2);
+        CHECK("each knows both", RIG_LINES(&rig.nodes[i], "\"event\":\"leader-changed\"") >= 2);
         CHECK_SIZE("members", RIG_LINES(&rig.nodes[i], "members-changed", "\"voters\":3", "a:7791"),
                    1);
     }

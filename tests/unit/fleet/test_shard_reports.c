@@ -142,7 +142,7 @@ TEST(reports_are_ordered_by_epoch_then_cycle)
         CHECK(orders[i].why, got->has_summary);
         CHECK(orders[i].why, (got->shortfall_count > 0) == (orders[i].kept_shortfalls[0] != '\0'));
         CHECK_I64(orders[i].why, got->summary_cycle, orders[i].kept_cycle);
-        CHECK_U64("heard of, late or not", got->heard_at.ms, 7);
+        CHECK_U64("contact, late or not", got->heard_at.ms, 7);
         close_reports();
     }
 }
@@ -243,7 +243,7 @@ TEST(a_report_over_a_limit_is_refused_and_changes_nothing)
     report.summary = str_of(large, 101);
     CHECK_ERR("of all", reports_take(reports, &report, at(2), &taken), ERR_FULL);
     CHECK_STR("the old one stays", find("shard-a")->summary, STR("s"));
-    CHECK_U64("and was not heard of", find("shard-a")->heard_at.ms, 1);
+    CHECK_U64("and no contact was recorded", find("shard-a")->heard_at.ms, 1);
     add("shard-b", 2);
     CHECK_ERR("shards", reports_add(reports, STR("shard-c"), at(2)), ERR_FULL);
     CHECK_OK("one", queue("shard-a", "one", "", 7, 1));
@@ -379,7 +379,7 @@ TEST(silence_is_reported_once_longest_first)
     reports_remove(reports, STR("shard-c"));
     CHECK_SIZE("none", reports->silent_count, 0);
     CHECK("silent again", (got = reports_silent(reports, at(1000))));
-    CHECK_STR("who was heard of first", got->id, STR("shard-a"));
+    CHECK_STR("the earliest contact", got->id, STR("shard-a"));
     close_reports();
 }
 
@@ -493,7 +493,7 @@ TEST(a_conflict_is_over_when_one_process_alone_reported_for_the_silence_time)
     hear(1, "h:1", 1, 20, 900);
     CHECK("not yet", !(shard = reports_conflict_over(reports, at(1000))));
     CHECK("over", (shard = reports_conflict_over(reports, at(1100))));
-    CHECK_STR("whose", shard->id, STR("s"));
+    CHECK_STR("the shard", shard->id, STR("s"));
     CHECK("reported once", !(shard = reports_conflict_over(reports, at(1100))));
     CHECK_SIZE("the one that is left", processes_of("s", processes), 1);
     CHECK("it goes on alone", !hear(1, "h:1", 1, 21, 1200).conflict);

@@ -289,7 +289,7 @@ void rig_node_set(size_t i, size_t count, ...)
         where[k] = (struct peer_where){(uint64_t)id, rig.nodes[id - 1].address};
     }
     va_end(ids);
-    CHECK_OK("who is there", peers_set(rig.nodes[i].peers, where, count));
+    CHECK_OK("the peers", peers_set(rig.nodes[i].peers, where, count));
 }
 
 uint64_t rig_node_counter(struct node *node, const char *family, const char *label)

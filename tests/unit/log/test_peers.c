@@ -53,7 +53,7 @@ TEST_BOTH(two_nodes_connect_and_a_frame_arrives_as_it_was_sent)
     CHECK_U64("index", b->last.u.vote.last_log_index, 9);
     CHECK_U64("both hellos reported", b->hellos, 2);
     CHECK_U64("level", b->last_level, 3);
-    CHECK_U64("who dials says where it is, an answer does not", b->addresses, 1);
+    CHECK_U64("the dialer reports its address, the answer does not", b->addresses, 1);
     CHECK_TEXT("address", b->last_address, rig.nodes[0].address);
     rig_close();
 }
@@ -415,7 +415,7 @@ TEST_BOTH(a_removed_peer_is_disconnected_but_still_heard)
     CHECK_ERR("no more sent", peers_send(a->peers, 2, &frame), ERR_UNAVAILABLE);
     RIG_UNTIL("it is notified", rig_node_log_count(b, "a replica closed its connection") == 1);
     CHECK_OK("what it says", peers_send(b->peers, 1, &frame));
-    RIG_UNTIL("is heard", a->frames == 1);
+    RIG_UNTIL("its frame arrives", a->frames == 1);
     rig_node_set(0, 2, 1, 2);
     RIG_UNTIL("and back", peers_connected(a->peers, 2));
     rig_close();
@@ -471,7 +471,7 @@ TEST_BOTH(a_joiner_takes_the_first_cluster_that_knows_its_id)
     rig_node_open(2, 0xbad);
     rig_node_set(1, 2, 1, 2); /* dials no peer before it has a cluster */
     rig_run(100);
-    CHECK_U64("nothing was said", a->hellos, 0);
+    CHECK_U64("no frame was sent", a->hellos, 0);
     joiner->refuse_cluster = true;
     rig_node_set(0, 2, 1, 2);
     RIG_UNTIL("it may refuse", rig_refused(joiner, "cluster") > 0 && joiner->clusters > 0);
@@ -519,7 +519,7 @@ static void cut(bool forth, bool back)
     RIG_UNTIL("they meet again", joined(0, 1));
     CHECK("in about the time of a dial", rig_ms() - since <= 3500);
     CHECK_OK("send", peers_send(a->peers, 2, &frame));
-    RIG_UNTIL("and speak", b->frames == 1);
+    RIG_UNTIL("and exchange frames", b->frames == 1);
     rig_close();
 }
 
@@ -547,7 +547,7 @@ TEST(a_process_that_was_stopped_is_connected_again)
     sim_host_resume(b->host);
     RIG_UNTIL("they meet again", joined(0, 1));
     CHECK_OK("send", peers_send(a->peers, 2, &frame));
-    RIG_UNTIL("and speak", b->frames == 1);
+    RIG_UNTIL("and exchange frames", b->frames == 1);
     rig_run(5 * RIG_IDLE_MS);
     CHECK("for good", joined(0, 1));
     rig_close();

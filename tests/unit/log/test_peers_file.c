@@ -155,7 +155,7 @@ TEST_BOTH(a_file_that_cannot_be_read_ends_the_sending)
     rig_write_file(0, rig_path(0, "snap"), 3 * CHUNK);
     CHECK_OK("send", send_file(4 * CHUNK, 2));
     RIG_UNTIL("reported", a->sent_count == 2);
-    CHECK_ERR("shorter than was said", a->sent_err, ERR_CORRUPT);
+    CHECK_ERR("shorter than announced", a->sent_err, ERR_CORRUPT);
     RIG_UNTIL("the receiver is notified", b->snaps_lost == 2);
     CHECK_U64("never whole", b->snaps_whole, 0);
     rig_close();
@@ -245,7 +245,7 @@ TEST_BOTH(a_lost_sender_is_reported_to_the_receiver)
     b->refuse = false;
     peers_resume(b->peers);
     RIG_UNTIL("reported", b->snaps_lost == 1);
-    CHECK_U64("of whom", b->from, 1);
+    CHECK_U64("the sender", b->from, 1);
     rig_close();
 }
 

@@ -227,7 +227,7 @@ TEST_BOTH(many_silent_strangers_do_not_keep_a_replica_out)
     rig_node_set(2, 1, 2);
     RIG_UNTIL("a good one comes in", peers_connected(rig.nodes[2].peers, 2));
     CHECK_OK("send", peers_send(rig.nodes[2].peers, 2, &frame));
-    RIG_UNTIL("and is heard", b->frames == 1);
+    RIG_UNTIL("and its frame arrives", b->frames == 1);
     finish();
 }
 
@@ -297,7 +297,7 @@ TEST_BOTH(a_recorded_hello_harms_nobody)
     CHECK_U64("not waited for", rig_refused(b, "late"), 2);
     CHECK_U64("nobody is notified", b->hellos, hellos);
     stranger_send(good[0], &frame);
-    RIG_UNTIL("the right one is heard", b->last.u.hash.index == 7);
+    RIG_UNTIL("the right one's frame arrives", b->last.u.hash.index == 7);
     stranger_send(good[1], &end);
     RIG_UNTIL("and its snapshot goes on", b->snap_bytes.len == 10);
     CHECK_U64("not lost", b->snaps_lost, 0);
@@ -668,7 +668,7 @@ TEST(a_dialer_waits_for_an_answer_and_then_no_more)
                                   &liar.listener, NULL));
     CHECK_OK("set", peers_set(a->peers, &(struct peer_where){2, "stranger:1"}, 1));
     RIG_UNTIL("given up", rig_node_log_count(a, "did not answer our hello in time") == 1);
-    CHECK("a hello was said", liar.got > 0);
+    CHECK("a hello was sent", liar.got > 0);
     listener_close(liar.listener);
     for (size_t i = 0; i < 8; i++)
         if (liar.streams[i]) stream_close(liar.streams[i]);

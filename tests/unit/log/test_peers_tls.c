@@ -81,7 +81,7 @@ static void finish(uint64_t dials)
     struct node *b = &rig.nodes[1];
 
     CHECK_OK("send", peers_send(rig.nodes[0].peers, 2, &frame));
-    RIG_UNTIL("the good pair speaks on", b->frames == 1);
+    RIG_UNTIL("the good pair still exchanges frames", b->frames == 1);
     CHECK_U64("over the same connection",
               rig_node_counter(&rig.nodes[0], "dials", "result=\"connected\""), dials);
     close_all();

@@ -385,7 +385,7 @@ TEST(the_level_rises_when_every_member_speaks_it_and_by_an_entry)
     CHECK_OK("level 1 works", answer_of(call));
     rig_run(1000);
     for (size_t i = 0; i < 3; i++)
-        CHECK_U64("one speaks only 1", replica_status(rig.nodes[i].replica).level, 1);
+        CHECK_U64("one supports only level 1", replica_status(rig.nodes[i].replica).level, 1);
     rig_kill(2);
     rig_run(1000);
     if (rig_leader())
@@ -467,9 +467,9 @@ TEST(a_newcomer_that_speaks_less_than_the_cluster_is_not_added)
     leader->replica->change.level_index = UINT64_MAX;
     leader->replica->change.level_asked = 3;
     call = rig_change(leader, 0, CHANGE_ADD, newcomer);
-    CHECK_ERR("nor one that is about to speak less", answer_of(call), ERR_VERSION);
+    CHECK_ERR("nor one that announces a lower level", answer_of(call), ERR_VERSION);
     leader->replica->change.level_index = 0;
     rig_run(500);
-    CHECK_OK("one that speaks enough is", change(CHANGE_ADD, newcomer));
+    CHECK_OK("one with a sufficient level is accepted", change(CHANGE_ADD, newcomer));
     rig_close();
 }

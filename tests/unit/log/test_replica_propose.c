@@ -204,7 +204,7 @@ TEST(shares_beyond_everything_in_flight_are_refused_at_open)
     rig.founders = 1;
     rig_format(0, true);
     CHECK_ERR("more reserved than there is", rig_start(0), ERR_INVALID);
-    CHECK_HAS("said", rig.nodes[0].open_note.text, "reserve");
+    CHECK_HAS("the note", rig.nodes[0].open_note.text, "reserve");
     rig_close();
 }
 

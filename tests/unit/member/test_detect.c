@@ -244,11 +244,12 @@ TEST(many_at_once_are_held)
         }
     }
     CHECK_SIZE("at most a third", failed, 34);
-    CHECK_SIZE("said once", holds, 1);
+    CHECK_SIZE("reported once", holds, 1);
     for (size_t i = 0, back = 0; i < 50 && back < 10; i++)
         if (many[i].watching) beat_at(d, &many[i], now, 1000, NULL), back++;
     for (size_t i = 0; i < 50; i++)
-        CHECK("who beat is well", !many[i].watching || many[i].suspected || !many[i].held);
+        CHECK("a worker that beat is healthy",
+              !many[i].watching || many[i].suspected || !many[i].held);
     for (failed = 0; now <= MS(45000); now += MS(250)) {
         for (size_t i = 0; i < 100; i++)
             if (many[i].watching && !many[i].suspected) beat_at(d, &many[i], now, 1000, NULL);

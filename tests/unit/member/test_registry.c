@@ -212,7 +212,7 @@ TEST(case_41_42_43_the_dead_come_back_as_others)
     (void)rig_beat(rig, T5, MEMBER_READY, 0);
     rig_run(rig, 7000);
     CHECK_U64("dead", rig_worker(rig, T5).standing, MEMBER_DEAD);
-    CHECK_U64("last words", rig_beat(rig, T5, MEMBER_DRAINING, 0), MEMBER_BEAT_IGNORE);
+    CHECK_U64("the last beat", rig_beat(rig, T5, MEMBER_DRAINING, 0), MEMBER_BEAT_IGNORE);
     CHECK_U64("stays dead", rig_worker(rig, T5).standing, MEMBER_DEAD);
     CHECK_U64("back", rig_beat(rig, T5, MEMBER_READY, 0), MEMBER_BEAT_PROPOSE);
     CHECK_U64("as another", rig_worker(rig, T5).incarnation, 2);
@@ -294,7 +294,7 @@ TEST(the_second_process_of_one_id_is_refused_while_the_first_beats)
     for (int i = 0; i < 40; i++) {
         rig_run(rig, 250);
         CHECK_U64("its beat", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_IN_USE);
-        CHECK("heard a moment ago", rig->in_use.heard && rig->in_use.silent_ms <= 500);
+        CHECK("a recent beat", rig->in_use.heard && rig->in_use.silent_ms <= 500);
         CHECK_U64("its registration", rig_register(rig, "w0", 2).status, MEMBER_S_CONFLICTED);
     }
     CHECK_SIZE("nothing was proposed for it", rig->commands - commands,
@@ -337,9 +337,9 @@ TEST(a_new_leader_waits_for_the_first_before_it_takes_the_second)
     rig_run(rig, 900);
     rig_takeover(rig);
     rig_run(rig, 900);
-    CHECK_U64("it has not been heard here", rig_beat(rig, "w0", MEMBER_INIT, 2),
+    CHECK_U64("this leader has no beat of it yet", rig_beat(rig, "w0", MEMBER_INIT, 2),
               MEMBER_BEAT_IN_USE);
-    CHECK("and that is said", !rig->in_use.heard);
+    CHECK("and that is reported", !rig->in_use.heard);
     rig_run(rig, 200);
     CHECK_U64("then it is taken", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_PROPOSE);
     rig_close(rig);
@@ -410,7 +410,7 @@ TEST(draining_is_cancelled_by_the_worker_that_announced_it)
     op = rig_of(rig, MEMBER_OP_DRAIN, "w0");
     op.flag = true;
     CHECK_U64("an operator", rig_op(rig, &op).status, MEMBER_S_DONE);
-    CHECK_U64("that it has not heard of", rig_beat(rig, "w0", MEMBER_RUNNING, 1), MEMBER_BEAT_ACK);
+    CHECK_U64("that it has no beat yet", rig_beat(rig, "w0", MEMBER_RUNNING, 1), MEMBER_BEAT_ACK);
     CHECK("still draining", rig_worker(rig, "w0").draining);
     rig_close(rig);
 }
@@ -572,9 +572,9 @@ TEST(case_73_too_many_at_once_are_held)
             back++;
         }
     rig_run(rig, 60000);
-    CHECK_SIZE("who stayed silent", rig_count(rig, MEMBER_EV_FAILED, NULL), 40);
+    CHECK_SIZE("the silent worker", rig_count(rig, MEMBER_EV_FAILED, NULL), 40);
     for (size_t i = 0; i < rig->beater_count; i++)
-        CHECK_U64("who came back", rig_worker(rig, rig->beaters[i].id).incarnation, 1);
+        CHECK_U64("the worker that came back", rig_worker(rig, rig->beaters[i].id).incarnation, 1);
     rig_close(rig);
 }
 

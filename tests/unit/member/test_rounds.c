@@ -71,7 +71,7 @@ TEST(case_159_only_active_holders_are_asked)
     rig_run(rig, 2400);
     CHECK_SIZE("suspected", rig_count(rig, MEMBER_EV_SUSPECTED, "silent"), 1);
     CHECK("one is", member_local_next_ask(rig->local, &id, &round));
-    CHECK_STR("who owns", id, STR("owner"));
+    CHECK_STR("the owner", id, STR("owner"));
     CHECK("only", !member_local_next_ask(rig->local, &id, &round));
     rig_close(rig);
 }

@@ -51,7 +51,7 @@ TEST(the_first_and_the_one_before)
     put(keys, "n/a"); /* 6 */
     put(keys, "n/b"); /* 7: a later write keeps the key's place */
     CHECK("the first came first", !queue_first(keys, range, &found) && found.create == 4);
-    CHECK("and has its newest word", found.mod == 7);
+    CHECK("and has its newest value", found.mod == 7);
     CHECK("nobody before it", !queue_before(keys, range, 4, &found));
     CHECK("the one before, not the first",
           queue_before(keys, range, 6, &found) && found.create == 5);

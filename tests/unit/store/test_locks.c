@@ -274,7 +274,7 @@ TEST(more_than_may_wait_is_refused_by_name_and_the_rest_is_not)
     CHECK("in", sim_wait(rig.sim, is_there, (void *)(uintptr_t) "l/3", WAIT_MS) == SIM_REACHED);
     start_lock(&third, "l", 4);
     CHECK_U64("too many", wait_answer(&third), GRPC_RESOURCE_EXHAUSTED);
-    CHECK_TEXT("in etcd's words", third.text, "etcdserver: too many requests");
+    CHECK_TEXT("etcd's text", third.text, "etcdserver: too many requests");
     CHECK("and nothing was done", !has("l/4") && !first.done && !second.done);
     CHECK_U64("the others", unlock("l/1"), GRPC_OK);
     CHECK_U64("have their turns", wait_answer(&first), GRPC_OK);
@@ -284,7 +284,7 @@ TEST(more_than_may_wait_is_refused_by_name_and_the_rest_is_not)
     CHECK("and there is room",
           sim_wait(rig.sim, is_there, (void *)(uintptr_t) "l/4", WAIT_MS) == SIM_REACHED);
     rpc_call_cancel(third.call);
-    CHECK("who hangs up leaves",
+    CHECK("a client that disconnects leaves",
           sim_wait(rig.sim, is_gone, (void *)(uintptr_t) "l/4", WAIT_MS) == SIM_REACHED);
     close_rig();
 }
@@ -350,7 +350,7 @@ TEST(a_cancelled_call_does_not_delete_the_key_of_the_lease_s_next_call)
     give_up(&earlier);
     CHECK("the key is the later call's", has("l/2") && !later.done);
     CHECK_U64("let go", unlock("l/1"), GRPC_OK);
-    CHECK_U64("its turn, before who came after the first call", wait_answer(&later), GRPC_OK);
+    CHECK_U64("its turn, before later arrivals than the first call", wait_answer(&later), GRPC_OK);
     CHECK("and nobody else's", !last.done && has("l/2"));
     CHECK_U64("let go", unlock("l/2"), GRPC_OK);
     CHECK_U64("then the last", wait_answer(&last), GRPC_OK);
@@ -368,7 +368,7 @@ TEST(a_cancelled_second_call_leaves_the_queue_and_ends_the_earlier_call)
     give_up(&later);
     CHECK("it left", !has("l/2"));
     CHECK_U64("reported", wait_answer(&earlier), GRPC_UNKNOWN);
-    CHECK_TEXT("in etcd's words", earlier.text, "mutex: session is expired");
+    CHECK_TEXT("etcd's text", earlier.text, "mutex: session is expired");
     close_rig();
 }
 
@@ -492,7 +492,7 @@ TEST(an_observer_that_reads_late_receives_the_newest)
         for (int i = 0; i < round; i++) { /* the present leader campaigns again with a new value */
             snprintf(newest, sizeof newest, "%04d%04d", round, i);
             memcpy(value, newest, strlen(newest));
-            CHECK_U64("said", ask("/v3electionpb.Election/Campaign", &m.base), GRPC_OK);
+            CHECK_U64("campaign", ask("/v3electionpb.Election/Campaign", &m.base), GRPC_OK);
             words++;
         }
         rpc_call_resume(call);

@@ -381,7 +381,7 @@ TEST(refusals_of_new_clients_take_no_memory_over_the_quota)
     }
     CHECK("within the quota", sizes().bytes <= sizes().quota);
     CHECK("as long as there was room they were remembered", sizes().clients > 0);
-    CHECK("and who was remembered is few", sizes().clients < 100);
+    CHECK("and only a few were remembered", sizes().clients < 100);
     close_bed();
 }
 

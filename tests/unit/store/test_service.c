@@ -641,9 +641,9 @@ TEST(a_full_store_refuses_only_additions)
         if (got->code) break;
     }
     CHECK("full", made > 5 && made < 25);
-    CHECK_I64("said so", got->code, COORD_UNAVAILABLE);
+    CHECK_I64("reported", got->code, COORD_UNAVAILABLE);
     CHECK_I64("and why", got->reason, COORD_R_QUOTA);
-    CHECK("in words", strstr(got->text, "full"));
+    CHECK("the text", strstr(got->text, "full"));
     del.key = bytes_of("k0");
     CHECK_I64("a deletion works", ask("DeleteRange", &del.base)->code, COORD_OK);
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
@@ -945,7 +945,7 @@ TEST(events_queued_for_a_watcher_are_bounded_in_bytes)
     CHECK_U64("reported so", deaf.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 1);
     CHECK("up to the present", deaf.revision == keys_revision(store_keys(store_of(leader()))));
     CHECK_U64("nobody else", keen.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
-    CHECK_U64("who was sent all", keen.events, 150);
+    CHECK_U64("the watch that got all", keen.events, 150);
     rpc_call_cancel(deaf.call);
     rpc_call_cancel(keen.call);
     close_rig();
@@ -1036,7 +1036,8 @@ TEST(a_restore_during_a_step_repeats_and_skips_no_event)
     sim_run_for(rig.sim, 5000);
     CHECK_U64("no restart", live.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
     CHECK_U32("every event once", live.events, MANY);
-    CHECK_U64("not who was between steps", idle.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
+    CHECK_U64("not the watch between two steps",
+              idle.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
     buf_deinit(&answer.bytes);
     rpc_call_cancel(live.call);
     rpc_call_cancel(idle.call);

@@ -260,8 +260,7 @@ static uint64_t restored_hash(struct bed *bed)
     CHECK_OK("begin", machine.ops->restore_begin(machine.state, head.mark.index, &note));
     buf_init(&chunk, SNAP_CHUNK_MAX);
     while (snap_read(reader, &chunk, &section, &note) == ERR_OK && section != UINT32_MAX) {
-        CHECK_U64("the fleet's alone: who was a replica is not restored", section,
-                  FLEET_MACHINE_ID);
+        CHECK_U64("only the fleet's tables: replicas are not restored", section, FLEET_MACHINE_ID);
         CHECK_ERR(note.text, machine.ops->restore_next(machine.state, buf_peek(&chunk), &note),
                   ERR_OK);
     }

@@ -138,6 +138,6 @@ TEST(an_archive_that_is_none_is_corrupt_and_not_a_wrong_command_line)
     bed_open(&bed);
     sample_put(bed.request.to.fs, "/b.muster", STR("muster? no"));
     CHECK_ERR("no archive", restore(&bed), ERR_CORRUPT);
-    CHECK_U64("nothing said", bed.out.len, 0);
+    CHECK_U64("no output", bed.out.len, 0);
     bed_close(&bed);
 }

@@ -367,7 +367,7 @@ TEST(every_finding_is_reported)
               "bad: " DIR "/snap/0000000000000004-0000000000000001.snap: offset ");
     damage(&rig, DIR "/FORMAT", 20);
     CHECK_ERR("bad", check(&rig, &report, &note), ERR_CORRUPT);
-    CHECK_HAS("whose", report.data, "bad: " DIR "/FORMAT: ");
+    CHECK_HAS("the file", report.data, "bad: " DIR "/FORMAT: ");
     buf_deinit(&report);
     rig_close(&rig);
 }
@@ -397,7 +397,7 @@ TEST(a_log_that_does_not_join_its_snapshot_is_found)
     /* With a snapshot newer than the whole log, the log is only old. */
     CHECK_OK("snapshot", snap_rig_write(rig.fs, DIR, 40, 2, &note));
     CHECK_OK("sound", check(&rig, &report, &note));
-    CHECK_HAS("said", report.data, "log: is older than the snapshot at 40 and will be dropped");
+    CHECK_HAS("the note", report.data, "log: is older than the snapshot at 40 and will be dropped");
     /* A term in the log that the vote file does not have. */
     CHECK_OK("open", wal_open(&options, false, NULL, NULL, &wal, NULL, &note));
     CHECK_OK("append", rig_append(wal, (struct rig_append){9, 7, 1, 10}, NULL, NULL));
@@ -487,7 +487,7 @@ TEST(a_forced_replica_goes_on_behind_its_snapshot)
     CHECK_OK("made", format(&rig, NULL, 1, 0, &made, &note));
     force.fs = rig.fs;
     CHECK_ERR("no address is known", datadir_force_config(&force, &after, &note), ERR_INVALID);
-    CHECK_HAS("said", note.text, "give one");
+    CHECK_HAS("the note", note.text, "give one");
     CHECK_OK("nothing was begun", datadir_read(rig.fs, DIR, &made, &note));
     force.address = "192.0.2.9:1";
     CHECK_OK("given", datadir_force_config(&force, &after, &note));
@@ -512,7 +512,7 @@ TEST(a_damaged_replica_restarts_empty_under_another_identity)
     enum err err = datadir_rejoin(rig.fs, &rig.entropy.base, DIR, &old, &next, &note);
     if (err) print_message("%s\n", note.text);
     CHECK_OK("rejoins", err);
-    CHECK("who it was", memcmp(&old, &made, sizeof old) == 0);
+    CHECK("the old identity", memcmp(&old, &made, sizeof old) == 0);
     CHECK("another", next.replica_id != old.replica_id && next.replica_id != 0);
     CHECK_U64("of no cluster: the one it joins may be another than it left", next.cluster_id, 0);
     CHECK_OK("read", datadir_read(rig.fs, DIR, &read, &note));

@@ -226,7 +226,7 @@ TEST(a_full_disk_ends_upkeep_but_not_the_log)
     struct wal *wal = reopen(&rig, NULL, &found, &report);
     enum err err = ERR_OK;
     while (!err && wal_wants_spare(wal)) err = wal_prepare(wal, &note);
-    CHECK_ERR("said", err, ERR_NO_SPACE);
+    CHECK_ERR("reported", err, ERR_NO_SPACE);
     CHECK_HAS("where", note.text, RIG_DIR "/log");
     CHECK("not asked again", !wal_wants_spare(wal));
     CHECK_ERR("if asked all the same", wal_prepare(wal, &note), ERR_NO_SPACE);
@@ -317,7 +317,7 @@ TEST(options_and_callbacks_are_answered)
     options = rig.options;
     options.create = false;
     CHECK_ERR("no log", wal_open(&options, false, NULL, NULL, &wal, NULL, &note), ERR_CORRUPT);
-    CHECK_HAS("said", note.text, "holds no segment");
+    CHECK_HAS("the note", note.text, "holds no segment");
     options.dir = "/nowhere";
     CHECK_ERR("no directory", wal_open(&options, false, NULL, NULL, &wal, NULL, &note),
               ERR_NOT_FOUND);

@@ -137,7 +137,7 @@ TEST(a_bit_after_the_covered_end_is_a_torn_tail)
             flip(&rig, last[i].place.sequence, at, (int)(at % 8));
             CHECK_OK("opens", look(&rig, &found, &report, &note));
             CHECK_U64("cut there", rig_log_last(&found), last[i].index - 1);
-            CHECK_U64("said where", report.torn_offset, last[i].place.offset);
+            CHECK_U64("the place is reported", report.torn_offset, last[i].place.offset);
             flip(&rig, last[i].place.sequence, at, (int)(at % 8));
         }
     /* The last append covers the record before it. */
@@ -218,7 +218,7 @@ TEST(a_segment_of_another_replica_or_format_is_refused)
     build(&rig, &log, 5, true);
     rig.options.replica_id = RIG_REPLICA + 1;
     CHECK_ERR("refused", look(&rig, &found, NULL, &note), ERR_CORRUPT);
-    CHECK_HAS("whose", note.text, "of replica 000000000000004d, not of 000000000000004e");
+    CHECK_HAS("the file", note.text, "of replica 000000000000004d, not of 000000000000004e");
     rig.options.replica_id = RIG_REPLICA;
     rig.options.cluster_id = RIG_CLUSTER + 1; /* adopted, or forced, since */
     CHECK_OK("the cluster may change", look(&rig, &found, NULL, &note));

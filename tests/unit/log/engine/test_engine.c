@@ -90,7 +90,7 @@ TEST(a_leader_knows_who_answered_when)
     cluster_isolate(c, 2, false);
     cluster_isolate(c, 3, true);
     CHECK("leads again, by 2's vote", cluster_elect(c, 1));
-    CHECK_U64("and has not heard of 3 since", engine_heard(engine, 3).ms, 0);
+    CHECK_U64("and had no contact with 3 since", engine_heard(engine, 3).ms, 0);
     CHECK_U64("a follower knows nothing of that", engine_heard(cluster_node(c, 2)->engine, 1).ms,
               0);
     CHECK("sound", cluster_sound(c));

@@ -315,7 +315,7 @@ TEST(a_non_voter_gives_one_vote_a_term_and_keeps_it_over_a_restart)
     cluster_run(c, 5 * CLUSTER_HEARTBEAT_MS);
     ask.request_vote = (struct raft_request_vote){
         .term = 10, .candidate_id = 2, .last_log_index = node(4)->last, .last_log_term = 2};
-    CHECK_OK("a leader is heard", engine_receive(engine(4), c->now, &ask, &effects));
+    CHECK_OK("contact with a leader", engine_receive(engine(4), c->now, &ask, &effects));
     CHECK("refused", !effects.messages[0].request_vote_result.vote_granted);
     CHECK_U64("and the term stays", engine_term(engine(4)), 2);
     cluster_elapse(c, CLUSTER_ELECTION_MS);

@@ -103,7 +103,7 @@ TEST(cases_98_99_100_a_failure_reads_exactly_as_rollouts_does)
     "\"plugin_id\":null,\"algorithm\":null,\"message\":null,"
     CHECK_TEXT("as it was", line_of(&event, false, false),
                HEAD "\"attrs\":{\"due_at_ms\":1794727484347}}\n");
-    CHECK_TEXT("with who it is", line_of(&event, true, false),
+    CHECK_TEXT("with its identity", line_of(&event, true, false),
                HEAD "\"attrs\":{\"due_at_ms\":1794727484347,\"event_id\":\"9.1\","
                     "\"incarnation\":2}}\n");
     event.replayed = true;
@@ -373,7 +373,7 @@ TEST(case_107_a_failure_warns_in_the_log_once_and_the_sink_holds_events_only)
     CHECK_SIZE("two lines of events", count_of(text, "\n"), 2);
     CHECK_SIZE("no log among them", count_of(text, "target"), 0);
     CHECK_SIZE("one warning", heard.lines, 1);
-    CHECK_HAS("who", heard.text, "\"worker_id\":\"" WORKER "\"");
+    CHECK_HAS("the worker", heard.text, "\"worker_id\":\"" WORKER "\"");
     CHECK_HAS("when", heard.text, "\"due_at_ms\":1794727484347");
     CHECK_HAS("from where", heard.text, "\"target\":\"coordinator\"");
     logger_close(logger);

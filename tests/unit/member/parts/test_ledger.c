@@ -51,7 +51,7 @@ TEST(case_120_rollouts_heartbeat_bytes_are_read)
     memcpy(bytes + 28, RUN, 26);
     memcpy(bytes + 54, tail, sizeof tail);
     CHECK_OK("read", heartbeat_row_read(str_of((char *)bytes, sizeof bytes), &row));
-    CHECK_STR("who", row.worker_id, STR(WORKER));
+    CHECK_STR("the worker", row.worker_id, STR(WORKER));
     CHECK_STR("of which run", row.run_id, STR(RUN));
     CHECK_U64("READY", row.phase, 2);
     CHECK_U64("due", row.due_at_ms, 1794727488955ull);
@@ -394,7 +394,7 @@ TEST(a_row_without_room_is_dropped_and_counted)
     CHECK_U64("dropped", member_ledger_stats(ledger).dropped, 1);
     row = beat_of("a", 2);
     member_ledger_beat(ledger, &row);
-    CHECK_U64("who has a place keeps it", member_ledger_stats(ledger).dropped, 1);
+    CHECK_U64("a worker with a row keeps it", member_ledger_stats(ledger).dropped, 1);
     row = beat_of("not an id", 2);
     member_ledger_beat(ledger, &row);
     CHECK_U64("what cannot be a row", member_ledger_stats(ledger).dropped, 2);
