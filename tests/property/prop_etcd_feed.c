@@ -213,7 +213,7 @@ static void on_events(struct watching *l, const Etcdserverpb__WatchResponse *m)
     l->in_fragment = m->fragment;
     w.fragments += m->fragment != 0;
     if (m->fragment) {
-        CHECK("only who asked gets fragments", l->fragment);
+        CHECK("only a watch that asked for fragments gets them", l->fragment);
         return;
     }
     size_t next = next_match(l, l->at);
@@ -772,7 +772,7 @@ TEST(a_lease_that_ended_before_a_step_in_parts_is_reported_once_to_new_watches)
     c->progress_asked++;
     watch_stream_ask(&c->stream.base);
     (void)sim_run_for(w.sim, 1);
-    CHECK_U64("who was there, and who catches up", w.events, 1 + 2);
+    CHECK_U64("the old watch and the one that catches up", w.events, 1 + 2);
     CHECK_U64("progress is of now", c->progress_received, 1);
     CHECK("a step was in progress", w.ops.ops->apply_more(w.ops.state, &w.reply));
     (void)sim_run_for(w.sim, 1);
@@ -814,7 +814,7 @@ static enum err on_large(struct feed_stream *stream, struct str bytes, bool must
             CHECK("with the pair before",
                   m->events[i]->prev_kv && m->events[i]->prev_kv->value.len == MANY_VALUE);
         }
-        CHECK("fragments only for who asks", !m->fragment || !t->whole);
+        CHECK("fragments only on request", !m->fragment || !t->whole);
         t->events += m->n_events;
         t->responses++;
         t->largest = bytes.len > t->largest ? bytes.len : t->largest;

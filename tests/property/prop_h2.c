@@ -36,9 +36,9 @@ static void record_client(struct prng *p, struct buf *wire)
         } else if (prng_chance(p, 300000)) {
             h2_ping(client.h2, prng_u64(p));
         }
-        CHECK_OK("said", h2_take_output(client.h2, prng_below(p, 3000), wire));
+        CHECK_OK("write", h2_take_output(client.h2, prng_below(p, 3000), wire));
     }
-    while (h2_has_output(client.h2)) CHECK_OK("said", h2_take_output(client.h2, 100000, wire));
+    while (h2_has_output(client.h2)) CHECK_OK("write", h2_take_output(client.h2, 100000, wire));
     h2_peer_close(&client);
     if (prng_chance(p, 500000)) return;
     for (uint64_t i = prng_below(p, 4); i > 0; i--)
@@ -61,7 +61,7 @@ static enum err listen_to(struct str wire, size_t piece_max, struct prng *p, str
     h2_log_flush(&pair.server);
     CHECK_OK("log", buf_append(log, buf_peek(&pair.server.log)));
     while (h2_has_output(pair.server.h2))
-        CHECK_OK("said", h2_take_output(pair.server.h2, 1 + prng_below(p, 9000), said));
+        CHECK_OK("write", h2_take_output(pair.server.h2, 1 + prng_below(p, 9000), said));
     h2_pair_close(&pair);
     return err;
 }
@@ -88,7 +88,7 @@ TEST(cutting_the_bytes_changes_nothing)
                       listen_to(buf_peek(&wire), (size_t)1 << 2 * cut, &p, &log_again, &said_again),
                       want);
             CHECK_STR("reported the same", buf_peek(&log_again), buf_peek(&log));
-            CHECK("said the same", str_equal(buf_peek(&said_again), buf_peek(&said)));
+            CHECK("sent the same", str_equal(buf_peek(&said_again), buf_peek(&said)));
             buf_deinit(&log_again);
             buf_deinit(&said_again);
         }

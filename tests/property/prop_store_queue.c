@@ -674,8 +674,8 @@ static void compare(struct world *w)
         CHECK("the group", store_group_of(w->store, str_from(key), &got) == want->there);
         if (!want->there) continue;
         CHECK_U32("its slots", got.slot_count, want->slot_count);
-        CHECK_U32("who holds", got.live, live_of(want));
-        CHECK_U32("who waits", got.waiters, waiters_of(w, g));
+        CHECK_U32("number of holders", got.live, live_of(want));
+        CHECK_U32("number of waiters", got.waiters, waiters_of(w, g));
         for (uint32_t i = 0; i < SLOTS; i++) {
             const struct claim *holder = want->holder[i];
             struct store_claim claim;
@@ -773,7 +773,7 @@ TEST(a_queue_has_an_end)
     struct store_command command = acquire_of(STORE_WAITERS_MAX + 1, owner);
     store_apply(store, 1, &command, &result, NULL);
     CHECK("no more", result.code == COORD_UNAVAILABLE && result.reason == COORD_R_OVERLOADED);
-    CHECK("who waits",
+    CHECK("a waiter",
           store_group_of(store, STR("muster/g"), &group) && group.waiters == STORE_WAITERS_MAX);
     store_close(store);
 }

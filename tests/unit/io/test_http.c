@@ -245,7 +245,7 @@ TEST(a_page_is_revalidated_by_its_tag_and_replaced_whole)
     client_send_c(&c, request);
     CHECK("answer", client_reply(&c, true, &reply));
     CHECK_I64("unchanged", reply.status, 304);
-    CHECK_TEXT("the tag is said again", tag, tag);
+    CHECK_TEXT("the tag is sent again", tag, tag);
     CHECK_STR("same tag", reply_header(&reply, "ETag"), str_from(tag));
 
     CHECK_OK("replace", http_publish(server, "/p", "text/plain", STR("two")));

@@ -511,7 +511,7 @@ TEST(loops_open_and_close_without_a_trace)
         rig_close(&rig);
     }
     real_io_close(NULL);
-    CHECK_HAS("the engine says who it is", real_io_engine_version(), "1.");
+    CHECK_HAS("the log line names the engine", real_io_engine_version(), "1.");
 }
 
 TEST(randomness_and_clocks_are_there)

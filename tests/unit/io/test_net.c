@@ -42,7 +42,7 @@ static void finish(void)
     listener_close(NULL);
     rig_close(&rig);
     for (int i = 0; i < MANY; i++)
-        CHECK("everyone who was started is notified", !clients[i].stream && !served[i].stream);
+        CHECK("every started end is notified", !clients[i].stream && !served[i].stream);
 }
 static const char *unix_address(const char *name)
 {

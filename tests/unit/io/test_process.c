@@ -463,7 +463,7 @@ TEST(a_detached_process_runs_only_after_it_was_written_down)
     CHECK_OK("it can be watched", process_watch(&recorded, &pidfd));
     fclose(fopen(go_file, "w"));
     ends(pidfd);
-    CHECK("who started it is notified how", process_watch_reap(pidfd, end));
+    CHECK("the starter is notified of the exit", process_watch_reap(pidfd, end));
     CHECK_TEXT("by itself", end, "exit status 0");
     CHECK("once", !process_watch_reap(pidfd, end));
     close(pidfd);
@@ -514,7 +514,7 @@ TEST(fields_of_a_stat_line_are_counted_after_the_name)
 
     CHECK_U64("field 4", process_stat_field(line, 4), 1);
     CHECK_U64("field 6", process_stat_field(line, 6), 33);
-    CHECK_U64("a word", process_stat_field(line, 3), 0);
+    CHECK_U64("a line", process_stat_field(line, 3), 0);
     CHECK_U64("past the end", process_stat_field(line, 30), 0);
     CHECK_U64("garbage", process_stat_field(STR("no bracket"), 4), 0);
 }

@@ -461,7 +461,7 @@ TEST(a_peer_that_resets_is_an_error_with_its_reason)
     RIG_UNTIL("closed", &rig, served.closed);
     CHECK_ERR("not orderly", served.why, ERR_IO);
     CHECK_HAS("reason", served.note.text, "connection reset by peer");
-    CHECK_HAS("and who", served.note.text, served.peer);
+    CHECK_HAS("and the peer", served.note.text, served.peer);
     listener_close(server.listener);
     rig_close(&rig);
 }

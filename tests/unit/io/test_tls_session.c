@@ -228,7 +228,7 @@ TEST(no_session_can_be_resumed_and_none_renegotiated)
             CHECK("the client may ask", SSL_renegotiate(raw.ssl) == 1);
             SSL_do_handshake(raw.ssl);
             raw_converse(&raw, &server);
-            CHECK("but is not heard",
+            CHECK("but is not received",
                   SSL_num_renegotiations(raw.ssl) == 0 || !SSL_is_init_finished(raw.ssl));
         }
         raw_close(&raw);
@@ -383,16 +383,16 @@ TEST(ending_closes_one_direction_only)
     struct joined j;
 
     join(&j);
-    CHECK_OK("last words", tls_session_write(j.client.session, STR("bye")));
+    CHECK_OK("the last bytes", tls_session_write(j.client.session, STR("bye")));
     CHECK_OK("end", tls_session_end(j.client.session));
     CHECK_OK("twice is once", tls_session_end(j.client.session));
     tls_carry(&j.client, &j.server, SIZE_MAX);
-    CHECK_STR("the words came", buf_peek(&j.server.got), STR("bye"));
+    CHECK_STR("the bytes arrived", buf_peek(&j.server.got), STR("bye"));
     CHECK("and the end", j.server.session->peer_ended);
     CHECK("not of the other direction", !j.client.session->peer_ended);
     CHECK_OK("which goes on", tls_session_write(j.server.session, STR("answer")));
     tls_carry(&j.server, &j.client, SIZE_MAX);
-    CHECK_STR("to be heard", buf_peek(&j.client.got), STR("answer"));
+    CHECK_STR("can be read", buf_peek(&j.client.got), STR("answer"));
     CHECK_OK("until it ends too", tls_session_end(j.server.session));
     tls_carry(&j.server, &j.client, SIZE_MAX);
     CHECK("in order", j.client.session->peer_ended && !j.client.err && !j.server.err);

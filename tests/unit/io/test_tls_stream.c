@@ -219,7 +219,7 @@ TEST(peers_are_known_when_they_are_handed_over)
     RIG_UNTIL("they meet", &rig, client.opened && served.opened);
     CHECK_OK("server knows",
              tls_identity_uri(stream_peer_identity(served.stream), STR("bigfleet"), &uri));
-    CHECK_STR("whom", uri, STR("bigfleet://shard/s-1"));
+    CHECK_STR("the identity", uri, STR("bigfleet://shard/s-1"));
     CHECK_OK("client knows",
              tls_identity_uri(stream_peer_identity(client.stream), STR("bigfleet"), &uri));
     CHECK_TEXT("protocol", stream_alpn(served.stream), "h2");
@@ -246,9 +246,9 @@ static void close_on_refused(void *owner, const char *peer_address, enum err why
 {
     struct server *own = owner;
 
-    CHECK_HAS("whom", peer_address, "127.0.0.1:");
+    CHECK_HAS("the peer", peer_address, "127.0.0.1:");
     CHECK_ERR("why", why, ERR_UNAUTHENTICATED);
-    CHECK_HAS("in words", note->text, "issuer");
+    CHECK_HAS("the reason", note->text, "issuer");
     listener_close(own->listener);
     own->listener = NULL;
 }
@@ -393,7 +393,7 @@ TEST(a_dial_that_never_connected_does_not_blame_the_handshake)
              (struct dial_options){.address = text, .tls = for_client, .timeout_ms = 100});
     RIG_UNTIL("given up", &rig, client.closed);
     CHECK_ERR("in time", client.why, ERR_TIMEOUT);
-    CHECK_HAS("the dial's own words", client.note.text, want);
+    CHECK_HAS("the dial's own error", client.note.text, want);
     finish();
     for (size_t i = 0; i < ARRAY_LEN(fillers); i++) close(fillers[i]);
     close(listening);
@@ -426,7 +426,7 @@ TEST(a_dial_that_cannot_begin_says_so_at_once)
               net_dial(rig.net, &(struct dial_options){.address = "unix:/x", .tls = for_client},
                        &end_events, &client, &stream, &note),
               ERR_INVALID);
-    CHECK_HAS("said", note.text, "needs a name to verify");
+    CHECK_HAS("the note", note.text, "needs a name to verify");
     CHECK_ERR("too long a name",
               net_dial(rig.net,
                        &(struct dial_options){

@@ -102,7 +102,7 @@ TEST(closing_waits_for_the_running_job_and_cancels_the_rest)
     CHECK("the one that ran is waited for", jobs[0].ran);
     CHECK_I64("each is notified, once, before close returns", done_count, 10);
     for (int i = 0; i < 10; i++) {
-        CHECK_ERR("ran or cancelled, and said so", jobs[i].err,
+        CHECK_ERR("ran or was cancelled, and reported that", jobs[i].err,
                   jobs[i].ran ? ERR_OK : ERR_CANCELLED);
         CHECK_I64("in order", done_order[i], i);
     }

@@ -250,7 +250,7 @@ TEST(a_released_handle_is_over_at_once_and_for_good)
     (void)coord_create_if_absent(store, NULL, TEXT("a"), TEXT(""), 60000, "me", &lease);
     check_result("renewed", coord_renew(lease, NULL), COORD_OK, COORD_R_RENEWED);
     fake.act = full_disk;
-    check_result("not heard", coord_release(lease, NULL), COORD_UNAVAILABLE, COORD_R_STORAGE);
+    check_result("no answer", coord_release(lease, NULL), COORD_UNAVAILABLE, COORD_R_STORAGE);
     CHECK_I64("given up all the same", coord_check(lease), COORD_EXPIRED);
     check_result("no renewal", coord_renew(lease, NULL), COORD_EXPIRED, COORD_R_RELEASED);
     fake.act = NULL;

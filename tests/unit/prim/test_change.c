@@ -239,7 +239,7 @@ TEST(a_lost_race_is_evaluated_again)
     fake->fault = FAULT_RACE;
     coord_result result = create(fake, 1, 0, 1000, &grant);
     ANSWERS("another was faster", result, COORD_EXISTS, COORD_R_HELD);
-    CHECK_TEXT("who", result.owner, "rival");
+    CHECK_TEXT("the owner", result.owner, "rival");
     CHECK_I64("nothing in doubt", (int64_t)(result.flags & COORD_F_MAYBE_APPLIED), 0);
     fake_close(fake);
 }
@@ -278,7 +278,8 @@ TEST(a_write_in_doubt_says_nothing_of_when_an_earlier_attempt_was_applied)
     struct fake *fake = fake_open();
     struct prim_grant first, again;
     fake->hasty = true;
-    ANSWERS("made, and not heard", create(fake, 1, 0, 1000, &first), COORD_OK, COORD_R_CREATED);
+    ANSWERS("applied, but the answer is lost", create(fake, 1, 0, 1000, &first), COORD_OK,
+            COORD_R_CREATED);
     fake->fault = FAULT_LOST_REQUEST;
     ANSWERS("found", create(fake, 1, 1, 1000, &again), COORD_OK, COORD_R_REPLAYED);
     CHECK_I64("renewed", fake->writes, 3);
@@ -476,7 +477,7 @@ TEST(a_group_only_grows)
     ANSWERS("held", acquire(fake, 1, "a", 2, 0, &grant), COORD_OK, COORD_R_ACQUIRED);
     ANSWERS("listed", prim_change_holders(b, &call, STR("g"), &holders), COORD_OK, COORD_R_NONE);
     CHECK_U64("one", holders->count, 1);
-    CHECK_TEXT("who", holders->rows[0].owner, "a");
+    CHECK_TEXT("the owner", holders->rows[0].owner, "a");
     uint64_t revision = holders->revision;
     coord_holders_free(holders);
     ANSWERS("no shrink", prim_change_resize(b, &call, STR("g"), revision, 1), COORD_UNSUPPORTED,

@@ -201,7 +201,7 @@ TEST(bytes_overflow_too)
         taken++;
     }
     CHECK_U64("64 MiB, and each has its key's byte", taken, 63);
-    CHECK_TEXT("said", all_of(feed), "RESYNC");
+    CHECK_TEXT("the events", all_of(feed), "RESYNC");
     free((void *)(uintptr_t)value.at);
     prim_feed_close(feed);
 }

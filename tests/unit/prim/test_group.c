@@ -106,7 +106,7 @@ TEST(no_owner_enters_a_shrunk_group_until_holders_above_the_size_have_left)
     prim_group_begin(&group, &call, &in, 3);
     prim_group_held(&group, 3, &other_request, STR("you"), -1);
     CHOOSES("full with three free slots", &group, 0, PRIM_GROUP_FULL, COORD_NO_SLOT);
-    CHECK_U64("who is above counts", group.live, 1);
+    CHECK_U64("a holder above the size counts", group.live, 1);
     in.owner = STR("you");
     in.flags = COORD_TAKEOVER_SAME_OWNER;
     prim_group_begin(&group, &call, &in, 3);

@@ -214,9 +214,9 @@ TEST(a_doubt_stays)
     answers(
         (struct rpc_outcome){.answered = true, .err = ERR_DENIED, .status = GRPC_PERMISSION_DENIED},
         "");
-    CHECK_I64("the last word is kept", op.status, GRPC_PERMISSION_DENIED);
+    CHECK_I64("the last result is kept", op.status, GRPC_PERMISSION_DENIED);
     CHECK("of a server", op.answered);
-    ends("an earlier slice may have been heard", ERR_UNKNOWN, 2, 1);
+    ends("an earlier slice may have reached the server", ERR_UNKNOWN, 2, 1);
     start(3, 4000);
     grpc_op_begin(&grpc_thread, &op);
     silence(ERR_UNKNOWN);
@@ -239,7 +239,7 @@ TEST(without_a_doubt_it_was_not_done)
     answers(
         (struct rpc_outcome){.answered = true, .err = ERR_DENIED, .status = GRPC_PERMISSION_DENIED},
         "");
-    ends("said", ERR_DENIED, 2, 1);
+    ends("answered", ERR_DENIED, 2, 1);
 }
 
 TEST(hurry_proves_nothing_about_a_server)

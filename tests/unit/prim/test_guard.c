@@ -182,7 +182,7 @@ TEST(a_key_is_watched_from_its_grant_on_and_its_end_is_reported_once)
         send(&r, 0, COORD_DELETE, "a/k", 13, 0);
         CHECK_SIZE("once", r.loss_count, 1);
         CHECK_I64("why", r.losses[0].reason, cases[i].reason);
-        CHECK_U64("who", r.losses[0].token, cases[i].reported);
+        CHECK_U64("the lease", r.losses[0].token, cases[i].reported);
         CHECK("which", memcmp(&r.losses[0].lease_id, &lease_a, sizeof lease_a) == 0);
         rig_close(&r);
     }
@@ -280,7 +280,7 @@ TEST(after_a_gap_the_snapshot_says_which_keys_are_still_ours)
     wait_for(&r, &r.opened, 2);
     send_snapshot(&r, 1, "l", 15, 0);
     CHECK_I64("another's", r.losses[1].reason, COORD_R_SUPERSEDED);
-    CHECK_U64("whose", r.losses[1].token, 15);
+    CHECK_U64("the lease", r.losses[1].token, 15);
     add(&r, &lease_a, "m", 10);
     wait_for(&r, &r.opened, 3);
     send_snapshot(&r, 2, NULL, 0, 0);

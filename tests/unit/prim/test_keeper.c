@@ -385,7 +385,7 @@ TEST(a_renewal_answered_after_the_release_says_released)
     CHECK_I64("released", coord_release(renewal.lease, NULL).code, COORD_OK);
     world.hang = false;
     (void)pthread_join(thread, NULL);
-    CHECK_I64("though the store said OK", renewal.result.code, COORD_EXPIRED);
+    CHECK_I64("although the store answered OK", renewal.result.code, COORD_EXPIRED);
     CHECK_I64("released", renewal.result.reason, COORD_R_RELEASED);
     CHECK_I64("and it stays so", coord_check(renewal.lease), COORD_EXPIRED);
     coord_lease_unref(renewal.lease);
@@ -411,7 +411,7 @@ TEST(on_lost_may_release_and_unref)
     turn_to(&world, 1800);
     WAIT_FOR(world.lost == 1);
     coord_close(world.store);
-    CHECK_I64("who waits is helped", fake_calls(&world.fake, FAULT_RELEASE), 1);
+    CHECK_I64("the waiting caller is woken", fake_calls(&world.fake, FAULT_RELEASE), 1);
 }
 
 static void block_in_lost(void *arg, coord_lease *lease, int reason)

@@ -61,7 +61,7 @@ TEST(an_answer_after_safe_until_revives_nothing)
     CHECK("renews", tick(&core, 334 * MS).renew);
     struct keeper_effects effects = renewed(&core, 334 * MS, 900 * MS);
     CHECK("lost, though the store has renewed it", effects.lost && effects.late);
-    CHECK("said once", !tick(&core, 1000 * MS).lost);
+    CHECK("reported once", !tick(&core, 1000 * MS).lost);
     CHECK("and it stays over", !renewed(&core, 999 * MS, 1001 * MS).renew && core.over);
 }
 

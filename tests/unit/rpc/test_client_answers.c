@@ -498,7 +498,7 @@ TEST(gzip_answers_are_decoded_within_the_limit)
     CHECK_OK("done", heard.err);
     CHECK_SIZE("decoded", heard.bytes.len, 1000);
     CHECK("rightly", heard.bytes.data[0] == 'a' && heard.bytes.data[999] == 'a');
-    CHECK_HAS("we said that we can",
+    CHECK_HAS("the client announced that it can",
               scripted_header(&world.servers[0].requests[0], "grpc-accept-encoding"), "gzip");
     heard_deinit(&heard);
     /* The compressed message is below the limit, the decompressed one is above it. */

@@ -351,7 +351,7 @@ TEST(an_answer_that_is_whole_waits_for_a_paused_caller)
     rpc_call_end(heard.call);
     world_run(&world, 2000);
     CHECK_U64("the first", heard.messages, 1);
-    CHECK_U64("and no end, though the server has said it", heard.ends, 0);
+    CHECK_U64("and no end, although the server has sent it", heard.ends, 0);
     rpc_call_resume(heard.call);
     world_run(&world, 1);
     CHECK_U64("the second", heard.messages, 2);
@@ -404,7 +404,7 @@ TEST(an_answer_that_is_whole_outlives_the_connection_before_the_request_has_ende
     if (heard.call) rpc_call_resume(heard.call);
     CHECK("ends", wait_end(&world, &heard));
     CHECK_OK("done", heard.err);
-    CHECK("the server's own word", heard.answered);
+    CHECK("the server's own status", heard.answered);
     CHECK_U64("with both", heard.messages, 2);
     close_all();
 }

@@ -249,7 +249,7 @@ TEST(thousands_of_calls_on_one_connection_find_their_answers)
     world_run(&world, 5000);
     for (size_t i = 0; i < CALLS; i++) {
         CHECK_U64("each ends once", many[i].ends, 1);
-        CHECK_ERR("answered or not heard of", many[i].err,
+        CHECK_ERR("answered or not sent", many[i].err,
                   i < SCRIPTED_REQUESTS ? ERR_OK : ERR_UNKNOWN);
         heard_deinit(&many[i]);
     }

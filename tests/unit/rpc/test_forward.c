@@ -265,9 +265,9 @@ TEST(a_call_is_passed_on_once)
     ask(&world, &heard, (struct rpc_call_options){.path = "/t.T/Unary"}, STR("x"));
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("was not done", heard.err, ERR_NOT_LEADER);
-    CHECK_TEXT("whom the second named", heard.leader, "s0:7100");
+    CHECK_TEXT("the leader that the second named", heard.leader, "s0:7100");
     CHECK_U64("nobody served it", nodes[LEADER].served + nodes[FOLLOWER].served, 0);
-    CHECK_U64("no handler heard of it", nodes[LEADER].done + nodes[FOLLOWER].done, 0);
+    CHECK_U64("no handler ran", nodes[LEADER].done + nodes[FOLLOWER].done, 0);
     close_pair();
 }
 
@@ -284,7 +284,7 @@ TEST(without_a_leader_the_answer_says_so)
     CHECK_OK("send", rpc_call_send(heard.call, STR("x")));
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("was not done", heard.err, ERR_NOT_LEADER);
-    CHECK_U64("no handler heard of it", nodes[FOLLOWER].done, 0);
+    CHECK_U64("no handler ran", nodes[FOLLOWER].done, 0);
     close_pair();
 }
 
@@ -302,7 +302,7 @@ TEST(a_call_lost_at_the_leader_is_reported_as_unknown)
     CHECK_U64("it stays with the old one", heard.ends, 0);
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("nobody knows", heard.err, ERR_UNKNOWN);
-    CHECK("and the follower said so", heard.answered && heard.status == GRPC_UNKNOWN);
+    CHECK("and the follower reported it", heard.answered && heard.status == GRPC_UNKNOWN);
     sim_link_heal_all(world.sim);
     close_pair();
 }
@@ -355,7 +355,7 @@ TEST(a_request_id_of_the_caller_never_makes_a_call_repeatable)
                    scripted_header(&world.servers[2].requests[0], RPC_REQUEST_ID), "r7");
         CHECK_ERR(why, heard.err, ERR_UNKNOWN);
         CHECK_U64(why, heard.status, cases[i].status);
-        CHECK("the follower said so", heard.answered);
+        CHECK("the follower reported it", heard.answered);
         close_pair();
     }
 }

@@ -36,7 +36,7 @@ static struct str reported(const char *request, size_t step)
 
     c->keep = true;
     rig_run(&rig, 10);
-    CHECK_SIZE("we do not speak first", c->heard, 0);
+    CHECK_SIZE("the server does not send first", c->heard, 0);
     while (rest.len > 0 && !c->ended) {
         size_t len = min_size(step, rest.len);
 

@@ -158,9 +158,9 @@ static void hang_up(uint32_t streams, size_t connections)
     CHECK_U64("all are open", stats().calls, calls);
     for (size_t i = 0; i < connections; i++) stream_close(rig.clients[i].stream);
     rig_run(&rig, 1000);
-    CHECK_U64("each handler heard once", ends.done, calls);
+    CHECK_U64("each handler was notified once", ends.done, calls);
     CHECK_U64("nobody could answer", ends.not_gone, 0);
-    CHECK_U64("who called was still known", ends.wrong_peer, 0);
+    CHECK_U64("the caller was still known", ends.wrong_peer, 0);
     CHECK_U64("no call is left", stats().calls, 0);
     CHECK_U64("no connection is left", stats().connections, 0);
     CHECK("a bounded number of calls in a turn", ends.most_in_turn <= CALLS_PER_TURN_MAX);
@@ -188,7 +188,7 @@ TEST(a_server_that_closes_ends_its_calls_in_slices_too)
     client_connect(&rig, 0, true);
     open_raw(&rig.clients[0], OPEN, STREAMS_DEFAULT, &frames);
     rig_close_server(&rig);
-    CHECK_U64("each handler heard once", ends.done, STREAMS_DEFAULT);
+    CHECK_U64("each handler was notified once", ends.done, STREAMS_DEFAULT);
     CHECK("a bounded number of calls in a turn", ends.most_in_turn <= CALLS_PER_TURN_MAX);
     buf_deinit(&frames);
     rig_close(&rig);
@@ -562,7 +562,7 @@ TEST(a_stream_may_be_silent_between_its_messages_and_not_within_one)
     CHECK_U64("it waits for the rest", client_answer(c, stream)->closed, 0);
     rig_run(&rig, 2000);
     check_expired(c, stream, 1);
-    CHECK_U64("the handler heard of it", ends.done, 1);
+    CHECK_U64("the handler was notified", ends.done, 1);
     rig_close(&rig);
 }
 
@@ -616,7 +616,7 @@ TEST(time_in_which_we_do_not_read_does_not_count)
     }
     stream = client_unary(c, UNARY, &ECHO_REQUEST());
     rig_run(&rig, 600000);
-    CHECK_U64("a call whose bytes we let nobody send", client_answer(c, stream)->closed, 0);
+    CHECK_U64("a call whose bytes were blocked by the server", client_answer(c, stream)->closed, 0);
     CHECK_U64("none was ended", rig_counts(&rig).bodies, 0);
     rig_close(&rig);
 }

@@ -102,7 +102,7 @@ TEST(an_invalid_call_is_refused_with_trailers_only_and_a_request_without_grpc_in
         CHECK_I64(refused[i].why, a->http, refused[i].http);
         CHECK_I64(refused[i].why, a->grpc, refused[i].grpc);
         CHECK_U64("headers only", a->headers, 1);
-        CHECK_U64("trailers after words only", a->trailers, refused[i].http != 200);
+        CHECK_U64("trailers only after messages", a->trailers, refused[i].http != 200);
     }
     CHECK("the connection lives", c->open);
     rig_close(&rig);

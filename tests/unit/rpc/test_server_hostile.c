@@ -249,7 +249,7 @@ static void check_too_many_pings(struct client *c)
 {
     uint32_t code = 0;
 
-    CHECK_STR("the words that gRPC clients know", heard_goaway(c, &code), STR("too_many_pings"));
+    CHECK_STR("the text that gRPC clients know", heard_goaway(c, &code), STR("too_many_pings"));
     CHECK_U64("with their code", code, H2_ENHANCE_YOUR_CALM);
 }
 

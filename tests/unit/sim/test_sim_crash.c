@@ -175,7 +175,7 @@ TEST(a_killed_process_ends_its_connections_and_its_port_refuses)
     forget_server(&p);
     at_death = fired;
     sim_run_for(p.sim, 100);
-    CHECK("the peer hears an end", p.client.ended);
+    CHECK("the peer sees an end", p.client.ended);
     CHECK_U32("no callback reached it", fired, at_death);
     CHECK("no process", !sim_host_running(p.b) && p.b->powered);
     stream_close(p.client.stream);
@@ -338,7 +338,7 @@ TEST(a_power_cut_inside_start_is_a_death)
         pair_open(&p, 9);
         sim_host_die_at_disk_call(p.b, nth, SIM_POWER_CUT);
         err = sim_host_start(p.b, &ops, &fired);
-        CHECK("started, or dead and said so", !err == sim_host_running(p.b));
+        CHECK("started, or dead with an error", !err == sim_host_running(p.b));
         CHECK("started, or without power", !err == p.b->powered);
         deaths += err != ERR_OK;
         if (err) CHECK_OK("the next boot", sim_host_restart(p.b));

@@ -1033,7 +1033,7 @@ TEST(there_are_no_parents_by_dots)
     const struct sim_fs_options perfect = {0};
     struct rig rig = rig_open(&perfect, 1);
     struct fs_info info;
-    CHECK_ERR("said plainly", fs_stat(rig.fs, "/a/../b", &info), ERR_UNSUPPORTED);
+    CHECK_ERR("reported", fs_stat(rig.fs, "/a/../b", &info), ERR_UNSUPPORTED);
     CHECK_ERR("the root stays", fs_remove(rig.fs, "/"), ERR_BUSY);
     CHECK_ERR("the root stays", fs_rename(rig.fs, "/", "/x"), ERR_BUSY);
     CHECK_ERR("the root stays", fs_rename(rig.fs, "/x", "/"), ERR_NOT_FOUND);

@@ -29,14 +29,14 @@ TEST(bytes_go_both_ways_in_order)
     CHECK_OK("write", end_write(&p.client, STR("hello ")));
     CHECK_OK("write", end_write(&p.client, STR("there")));
     CHECK_SIZE("nothing left yet: the turn has not ended", stream_pending(p.client.stream), 11);
-    CHECK("the server hears", pair_wait_bytes(&p, &p.server.ends[0], 11, 1000));
+    CHECK("the server receives", pair_wait_bytes(&p, &p.server.ends[0], 11, 1000));
     CHECK_SIZE("all taken", stream_pending(p.client.stream), 0);
     CHECK_STR("in order", buf_peek(&p.server.ends[0].got), STR("hello there"));
     CHECK_OK("answer", end_write(&p.server.ends[0], STR("yes")));
-    CHECK("the client hears", pair_wait_bytes(&p, &p.client, 3, 1000));
+    CHECK("the client receives", pair_wait_bytes(&p, &p.client, 3, 1000));
     CHECK_U32("opened once", p.client.opens, 1);
-    CHECK_TEXT("whom it dialed", stream_peer_address(p.client.stream), "b:7000");
-    CHECK_HAS("who dialed", stream_peer_address(p.server.ends[0].stream), "10.0.0.1:");
+    CHECK_TEXT("the dialed address", stream_peer_address(p.client.stream), "b:7000");
+    CHECK_HAS("the dialer's address", stream_peer_address(p.server.ends[0].stream), "10.0.0.1:");
     CHECK("plaintext proves nobody", !stream_peer_identity(p.client.stream));
     CHECK_SIZE("counted", listener_stats(p.server.listener).open, 1);
     pair_close(&p);
@@ -57,9 +57,9 @@ TEST(half_close_lets_the_other_side_finish)
     CHECK("the end came after the bytes", server->ended && server->got.len == 8);
     CHECK("nobody closed", !server->closed && !p.client.closed);
     CHECK_OK("writing still works", end_write(server, STR("answer")));
-    CHECK("and is heard", pair_wait_bytes(&p, &p.client, 6, 1000));
+    CHECK("and is received", pair_wait_bytes(&p, &p.client, 6, 1000));
     stream_end(server->stream);
-    CHECK("the client hears of it", pair_wait_closed(&p, &p.client, 1000));
+    CHECK("the client is notified", pair_wait_closed(&p, &p.client, 1000));
     CHECK("the server too", pair_wait_closed(&p, server, 1000));
     CHECK_ERR("orderly", p.client.why, ERR_CLOSED);
     CHECK_ERR("orderly", server->why, ERR_CLOSED);
@@ -97,7 +97,7 @@ TEST(writing_to_a_closed_peer_ends_in_a_reset)
     CHECK("half closed as far as the server knows",
           p.server.ends[0].ended && !p.server.ends[0].closed);
     CHECK_OK("write", end_write(&p.server.ends[0], STR("anyone?")));
-    CHECK("it hears of it", pair_wait_closed(&p, &p.server.ends[0], 1000));
+    CHECK("it is notified", pair_wait_closed(&p, &p.server.ends[0], 1000));
     CHECK_ERR("not orderly", p.server.ends[0].why, ERR_IO);
     CHECK_HAS("why", p.server.ends[0].note.text, "reset");
     pair_close(&p);
@@ -113,7 +113,7 @@ TEST(closing_inside_on_bytes_is_fine)
     CHECK_OK("write", end_write(&p.client, bytes_of(5000)));
     CHECK("closed", pair_wait_closed(&p, &p.server.ends[0], 1000));
     CHECK_U32("once", p.server.ends[0].closes, 1);
-    CHECK("the writer hears of it", pair_wait_closed(&p, &p.client, 30000));
+    CHECK("the writer is notified", pair_wait_closed(&p, &p.client, 30000));
     pair_close(&p);
 }
 
@@ -145,7 +145,7 @@ TEST(a_full_window_pushes_back_and_on_drained_says_when)
     stream_resume(server->stream);
     CHECK("all of it arrives", pair_wait_bytes(&p, server, written, 60000));
     CHECK_STR("intact", buf_peek(&server->got), bytes_of(written));
-    CHECK("it hears that there is room", p.client.drained >= 1);
+    CHECK("it is notified of free space", p.client.drained >= 1);
     CHECK_SIZE("and there is", stream_pending(p.client.stream), 0);
     pair_close(&p);
 }
@@ -272,8 +272,8 @@ TEST(peers_show_their_identity_when_both_asked_for_tls)
     CHECK_OK("dial", end_dial(&plain, p.a, &(struct dial_options){.address = "b:7443"}));
     sim_run_for(p.sim, 100);
     CHECK_SIZE("one came in", secure.accepted, 1);
-    CHECK("who", stream_peer_identity(secure.ends[0].stream) == &identity);
-    CHECK_TEXT("what it speaks", stream_alpn(p.client.stream), "h2");
+    CHECK("the peer", stream_peer_identity(secure.ends[0].stream) == &identity);
+    CHECK_TEXT("its protocol", stream_alpn(p.client.stream), "h2");
     CHECK("the plain one did not", plain.closed);
     CHECK_U64("counted", listener_stats(secure.listener).failed_handshake, 1);
     pair_close(&p);
@@ -416,12 +416,12 @@ TEST(a_one_way_partition_delivers_but_never_acknowledges)
     CHECK("and no more was taken: no acknowledgement came back", written <= 64 * 1024 + 20000);
     CHECK("the writer gives up in the end", pair_wait_closed(&p, &p.client, 60000));
     CHECK_ERR("not orderly", p.client.why, ERR_IO);
-    CHECK("the reader hears nothing", !server->closed && !server->ended);
+    CHECK("the reader is not notified", !server->closed && !server->ended);
     sim_link_block(p.b, p.a, false);
     sim_run_for(p.sim, 60000);
     CHECK("not even later: it is half open", !server->closed);
-    CHECK_OK("until it speaks", end_write(server, STR("hello?")));
-    CHECK("and hears a reset", pair_wait_closed(&p, server, 10000));
+    CHECK_OK("until it writes", end_write(server, STR("hello?")));
+    CHECK("and gets a reset", pair_wait_closed(&p, server, 10000));
     CHECK_ERR("which is", server->why, ERR_IO);
     pair_close(&p);
 }

@@ -107,7 +107,7 @@ TEST(a_leased_entry_needs_its_lease_and_ends_with_it)
                  COORD_R_NOT_OWNER);
     coord_result held = rig_create(&rig, "k", "2", 1000, "you", &other);
     CHECK_ANSWER("held", held, COORD_EXISTS, COORD_R_HELD);
-    CHECK_TEXT("by whom", held.owner, "me");
+    CHECK_TEXT("the owner", held.owner, "me");
     CHECK("a hint of the time left", held.hint_ms >= 0 && held.hint_ms <= 1000);
     coord_result changed = rig_cas(&rig, "k", made.revision, "2", COORD_TTL_KEEP, &lease, NULL);
     CHECK_ANSWER("with it", changed, COORD_OK, COORD_R_UPDATED);

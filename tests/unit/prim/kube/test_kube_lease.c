@@ -79,7 +79,7 @@ TEST(an_object_says_what_was_written_and_people_can_read_it)
     CHECK_U64("of its beginning", view.create_revision, ((uint64_t)CREATED_S << 24) + 2);
     CHECK_U64("a grant's token is its revision", view.token, view.revision);
     CHECK_U32("seconds", view.duration_s, 5);
-    CHECK_STR("whose clock", view.boot, STR("b007"));
+    CHECK_STR("the clock's owner", view.boot, STR("b007"));
     CHECK_I64("when", view.at_ms, 77);
     CHECK_STR("key", view.key, write.key);
     CHECK_STR("value", view.envelope.value, write.envelope.value);

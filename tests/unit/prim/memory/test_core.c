@@ -76,7 +76,7 @@ TEST(a_call_that_meets_the_deadline_finds_the_lease_over)
     ANSWERS("free", r, COORD_OK, COORD_R_CREATED);
     coord_result late = rig_renew(&d, &h);
     ANSWERS("another has it", late, COORD_EXPIRED, COORD_R_SUPERSEDED);
-    CHECK_U64("whose token", late.token, r.token);
+    CHECK_U64("the token's claim", late.token, r.token);
     ANSWERS("release too", rig_release(&d, &h, 0, NULL), COORD_EXPIRED, COORD_R_SUPERSEDED);
     ANSWERS("untouched", rig_renew(&d, &other), COORD_OK, COORD_R_RENEWED);
     rig_close(&d);

@@ -22,7 +22,7 @@ TEST(the_level_of_the_api_shows_the_server)
     CHECK_TEXT("text", account.error.text, "JetStream not enabled");
     struct note note = {""};
     CHECK_ERR("no answer", jet_decode_account(STR("{}"), &account, &note), ERR_PARSE);
-    CHECK_HAS("said", note.text, "api");
+    CHECK_HAS("the note", note.text, "api");
     CHECK_ERR("not an object", jet_decode_account(STR("[]"), &account, &note), ERR_PARSE);
     CHECK_ERR("nothing", jet_decode_account(STR(""), &account, &note), ERR_PARSE);
 }
