@@ -84,7 +84,7 @@ TEST(a_key_that_exists_keeps_its_value_and_its_place)
     map_init(&m, 2, SEED);
     CHECK_OK("put", map_put(&m, STR("k"), &first));
     CHECK_OK("put", map_put(&m, STR("l"), &other));
-    CHECK_ERR("exists, also said in a full map", map_put(&m, STR("k"), &second), ERR_EXISTS);
+    CHECK_ERR("exists, also reported for a full map", map_put(&m, STR("k"), &second), ERR_EXISTS);
     CHECK("the old value stays", map_get(&m, STR("k")) == &first);
     CHECK("in its place", map_next(&m, &cursor)->value == &first);
     map_deinit(&m);

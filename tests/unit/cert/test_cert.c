@@ -171,7 +171,7 @@ TEST(a_foreign_authority_is_not_touched)
              fs_publish(fs_real(), p.ca, str_from(foreign), 0644, 1));
     CHECK_ERR("its key does not", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "belongs to none of the roots");
+    CHECK_HAS("the note", note.text, "belongs to none of the roots");
     CHECK("nothing changed", is_same(p.ca, foreign) && is_same(p.key, ours));
     CHECK_OK("rubbish", fs_publish(fs_real(), p.ca, STR("rubbish"), 0644, 2));
     CHECK_ERR("is no authority", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
@@ -196,12 +196,12 @@ TEST(an_authority_that_is_not_the_one_asked_for_is_a_conflict)
     p.ca_options.common_name = "acm";
     CHECK_ERR("another name", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "asked for CN=acm, has CN=acme");
+    CHECK_HAS("the note", note.text, "asked for CN=acm, has CN=acme");
     p.ca_options.common_name = NULL;
     p.ca_options.rollout = true;
     CHECK_ERR("another kind", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "asked for CN=rollout-dev-ca until 4096, has CN=acme");
+    CHECK_HAS("the note", note.text, "asked for CN=rollout-dev-ca until 4096, has CN=acme");
 }
 
 static const struct {
@@ -250,15 +250,15 @@ TEST(an_empty_or_odd_file_is_called_so)
     cert_descriptions_free(list, count);
     CHECK_ERR("a directory", cert_describe(fs_real(), p.dir, now(), &list, &count, &note),
               ERR_INVALID);
-    CHECK_HAS("said", note.text, "is a directory");
+    CHECK_HAS("the note", note.text, "is a directory");
     CHECK_OK("emptied", fs_publish(fs_real(), p.key, STR_EMPTY, 0600, 20));
     CHECK_ERR("the key", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_PARSE);
-    CHECK_HAS("said", note.text, "ca.key.pem is empty");
+    CHECK_HAS("the note", note.text, "ca.key.pem is empty");
     CHECK_OK("emptied", fs_publish(fs_real(), p.ca, STR_EMPTY, 0644, 21));
     CHECK_ERR("the root", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_PARSE);
-    CHECK_HAS("said", note.text, "ca.pem is empty");
+    CHECK_HAS("the note", note.text, "ca.pem is empty");
 }
 
 TEST(a_key_that_others_may_read_is_reported_or_refused)
@@ -637,7 +637,7 @@ TEST(a_foreign_leaf_is_not_touched)
     CHECK_ERR("refused",
               cert_leaf_ensure(fs_real(), &p.leaf_options, &shard, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "not issued by this authority");
+    CHECK_HAS("the note", note.text, "not issued by this authority");
     CHECK("untouched", is_same(p.leaf, foreign));
     CHECK_OK("rubbish", fs_publish(fs_real(), p.leaf, STR("my notes"), 0644, 7));
     CHECK_ERR("refused",
@@ -782,7 +782,7 @@ TEST(a_pair_that_cannot_sign_is_no_authority)
     copy_file(p.leaf_key, p.key, 0600);
     CHECK_ERR("found", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "ca.pem holds a certificate that is no authority's");
+    CHECK_HAS("the note", note.text, "ca.pem holds a certificate that is no authority's");
     CHECK_ERR("rotated", cert_ca_rotate(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
     CHECK_ERR("retired", cert_ca_retire(fs_real(), &p.ca_options, true, now(), &report, &note),

@@ -127,7 +127,7 @@ TEST(case_191_workers_and_the_listener_know_each_other_by_the_ca)
     struct cert_workers *worker = opened(dir, &workers[0], now());
 
     CHECK("they meet", meet(listener, worker, NULL).both_open);
-    CHECK("28: it is who it says", meet(listener, worker, &workers[0]).is_who);
+    CHECK("28: the certificate proves its id", meet(listener, worker, &workers[0]).is_who);
     CHECK("28: and nobody else", !meet(listener, worker, &workers[1]).is_who);
     cert_workers_close(worker);
     cert_workers_close(listener);

@@ -172,10 +172,10 @@ TEST(a_replica_has_recovered_when_it_answers_after_its_restart)
     sight = seen(true);
     sight.heard[1] = hit;
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("its process is there, nobody has heard it", heals, 0);
+    CHECK_SIZE("its process runs, but no replica has had contact", heals, 0);
     sight = seen(false);
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("heard, and something else is missing", heals, 0);
+    CHECK_SIZE("it answers, but another process is missing", heals, 0);
     sight = seen(true);
     sight.began = hit;
     dev_chaos_look(&chaos, &sight, now);

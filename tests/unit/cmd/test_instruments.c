@@ -80,7 +80,7 @@ TEST(not_ready_before_it_is_said)
 
     CHECK_OK("serve", instruments_serve(instruments, (struct http_server *)&server, &note));
     CHECK("there is a page to ask", health.server == (struct http_server *)&server);
-    CHECK("which never said ready", !said_ready);
+    CHECK("which never reported ready", !said_ready);
     instruments_set_ready(instruments, true);
     CHECK("until it was", said_ready);
     free(instruments);

@@ -205,8 +205,8 @@ TEST(a_listener_without_a_host_listens_everywhere)
     CHECK_STR("as it is", value.text, STR("h:1"));
     CHECK_ERR("no port", option_parse(&option, STR(":"), &arena, &value, NULL), ERR_PARSE);
     option.flags = 0;
-    CHECK_ERR("who dials needs a host", option_parse(&option, STR(":1"), &arena, &value, NULL),
-              ERR_PARSE);
+    CHECK_ERR("an address to dial needs a host",
+              option_parse(&option, STR(":1"), &arena, &value, NULL), ERR_PARSE);
     arena_deinit(&arena);
 }
 

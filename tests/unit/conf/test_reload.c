@@ -36,7 +36,7 @@ static void check_text(const struct conf *current, const struct conf *next,
     struct buf out;
     buf_init(&out, 4096);
     CHECK_OK("text", conf_change_text(current, next, change, &out));
-    CHECK_STR("what is said", buf_peek(&out), str_from(want));
+    CHECK_STR("the message", buf_peek(&out), str_from(want));
     buf_deinit(&out);
 }
 

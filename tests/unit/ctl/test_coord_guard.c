@@ -47,7 +47,7 @@ TEST(a_command_past_its_time_is_killed)
     start_guard();
     coord_guard_watch(&guard, command, prim_boottime_ns(NULL), 0);
     CHECK("KILL", ended_by(command) == SIGKILL);
-    CHECK("said", coord_guard_fired(&guard));
+    CHECK("the note", coord_guard_fired(&guard));
     coord_guard_forget(&guard);
     coord_guard_stop(&guard);
 }

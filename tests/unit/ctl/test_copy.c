@@ -186,7 +186,7 @@ TEST(keys_with_a_lease_are_left_out_by_default)
     empty_sides(CANNED_WORDS(NULL));
     side_put(etcd, STR("a"), STR("1"), 7);
     CHECK_OK("copied", store_copy_import(&canned.ctl));
-    CHECK_HAS("said", canned_printed(&canned), "1 keys that hang on a lease were left out\n");
+    CHECK_HAS("the note", canned_printed(&canned), "1 keys that hang on a lease were left out\n");
     CHECK_SIZE("none", ours->count, 0);
     canned_close(&canned);
     empty_sides(CANNED_WORDS("--leased"));
@@ -228,7 +228,7 @@ TEST(a_target_that_another_keeps_writing_is_a_conflict)
     put(etcd, "a", "1");
     ours->meddles = 99;
     CHECK_ERR("it differs", store_copy_import(&canned.ctl), ERR_CONFLICT);
-    CHECK_HAS("who", canned.ctl.note.text, "the two sides still differ after 3 passes");
+    CHECK_HAS("the owner", canned.ctl.note.text, "the two sides still differ after 3 passes");
     CHECK_TEXT("theirs stays", side_find(ours, STR("a"))->value, "theirs");
     canned_close(&canned);
 }

@@ -51,7 +51,7 @@ static void some_machine(const char *state)
 static void check_machine(const char *line)
 {
     explain_machine_say(&canned.ctl, &machine, &shard);
-    CHECK_HAS("said", said(), line);
+    CHECK_HAS("the output", said(), line);
     canned_close(&canned);
 }
 
@@ -215,7 +215,7 @@ static void some_worker(void)
 static void check_worker(const char *line)
 {
     explain_worker_say(&canned.ctl, &worker, &partitions, &status);
-    CHECK_HAS("said", said(), line);
+    CHECK_HAS("the output", said(), line);
     canned_close(&canned);
 }
 
@@ -389,7 +389,7 @@ static void some_need(void)
 static void check_need(const char *line)
 {
     explain_need_say(&canned.ctl, &cycle, &view);
-    CHECK_HAS("said", said(), line);
+    CHECK_HAS("the output", said(), line);
     canned_close(&canned);
 }
 
@@ -523,7 +523,7 @@ TEST(a_machine_that_no_shard_knows)
     CHECK_ERR("none", explain_c("x"), ERR_NOT_FOUND);
     canned_failure("/muster.v1.ShardView/Machine", ERR_NOT_FOUND, "no such machine");
     CHECK_ERR("none", explain_machine(&canned.ctl), ERR_NOT_FOUND);
-    CHECK_TEXT("who was not asked", canned.ctl.note.text,
+    CHECK_TEXT("a part that was not asked", canned.ctl.note.text,
                "no shard that answers knows machine x; shard s-1 does not answer");
     canned_close(&canned);
 }

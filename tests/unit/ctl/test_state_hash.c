@@ -95,7 +95,7 @@ TEST(a_replica_without_an_answer_leaves_the_result_open)
     answers(0, 7, 1);
     canned_failure(hash_path, ERR_UNAVAILABLE, "refused");
     CHECK_ERR("open", state_hash_act(&canned.ctl), ERR_UNAVAILABLE);
-    CHECK_TEXT("who", canned.ctl.note.text, "1 of 2 answered; refused");
+    CHECK_TEXT("the replicas", canned.ctl.note.text, "1 of 2 answered; refused");
     CHECK_HAS("for programs", canned_printed(&canned), "{\"equal\":null,");
     canned_close(&canned);
 }
@@ -115,6 +115,7 @@ TEST(one_address_is_enough_for_its_cluster)
     canned_answer("/muster.v1.Fleet/ListReplicas", &replicas.base);
     answers(0, 7, 1);
     CHECK_ERR("open", state_hash_act(&canned.ctl), ERR_UNAVAILABLE);
-    CHECK_TEXT("who", canned.ctl.note.text, "1 of 2 answered; n1: its gRPC address is not known");
+    CHECK_TEXT("the replicas", canned.ctl.note.text,
+               "1 of 2 answered; n1: its gRPC address is not known");
     canned_close(&canned);
 }

@@ -359,7 +359,7 @@ TEST(a_provider_that_keeps_the_contract_passes)
     for (enum fact fact = 0; fact < FACT_COUNT; fact++)
         if (fact != FACT_READY) CHECK_I64(facts.entries[fact].rule, result_of(fact), FACT_PASS);
     CHECK_I64("nobody can see that", result_of(FACT_READY), FACT_SKIPPED);
-    CHECK_TEXT("what it works on is said first", canned_warned(),
+    CHECK_TEXT("the first line names the machine under test", canned_warned(),
                "works on m-0 (small, 0.1 $/h, Speculative): creates, configures and drains, and "
                "puts it back\n"
                "works on m-1 (small, 0.2 $/h, Speculative): creates, and puts it back\n");

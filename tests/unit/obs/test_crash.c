@@ -173,7 +173,7 @@ TEST(a_dying_process_says_where_and_what_and_dies_by_its_signal)
         CHECK_HAS(cases[i].why, said, " about to die 4 2\n*** end\n");
         CHECK("a backtrace with our program in it",
               strstr(strstr(said, "*** backtrace\n"), "test_obs_crash(") != NULL);
-        CHECK("said once", !strstr(strstr(said, "*** end\n") + 1, "*** end\n"));
+        CHECK("reported once", !strstr(strstr(said, "*** end\n") + 1, "*** end\n"));
         if (cases[i].die == die_by_assert) CHECK_HAS("the assertion itself", said, "two == 3");
         free(said);
     }

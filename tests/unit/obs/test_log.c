@@ -300,7 +300,7 @@ TEST(a_full_disk_is_reported_as_what_it_is)
     CHECK_U64("any other failure", logger_stats(logger).dropped[LOG_LOSS_FAILED], 1);
     LOG_INFO(&log, "after");
     CHECK("read", pread(fd, text, sizeof text - 1, 0) > 0);
-    CHECK_HAS("in its own words", text, "dropped: they could not be written\" count=1\n");
+    CHECK_HAS("in its own format", text, "dropped: they could not be written\" count=1\n");
     logger_close(logger);
     close(full);
     close(fd);

@@ -63,7 +63,7 @@ static struct json *asked(const char *pod_text)
 
     buf_init(&out, KUBE_OBJECT_MAX);
     CHECK_OK("written", capacity_write(pod, STR_EMPTY, &out, &note));
-    CHECK_TEXT("without a word", note.text, "");
+    CHECK_TEXT("without a message", note.text, "");
     CHECK_OK("valid", json_open(buf_peek(&out), KUBE_OBJECT_MAX, &request, &note));
     buf_deinit(&out);
     json_close(pod);
@@ -140,8 +140,8 @@ TEST(the_request_of_a_pod_reads_back_as_what_it_asked)
     arena_init(&arena, 1 << 20);
     CHECK_ERR("an answer of the server has a uid", capacity_view_read(object, &view, &note),
               ERR_PARSE);
-    CHECK("whose", view.managed);
-    CHECK_STR("for whom", view.pod_uid, STR("u-1"));
+    CHECK("the owner", view.managed);
+    CHECK_STR("the pod", view.pod_uid, STR("u-1"));
     CHECK_STR("goes with it", at(object, "metadata.ownerReferences.0.uid"), STR("u-1"));
     CHECK_OK("read", capacity_read(object, &arena, &r, &note));
     CHECK_I64("priority", r.priority, -7);

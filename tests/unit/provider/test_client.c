@@ -274,7 +274,7 @@ TEST(the_provider_s_answer_decides_the_result_of_a_call)
         call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_DRAIN});
         CHECK_U64(status_text, heard.end, cases[i].mutating);
         CHECK_U64("its status", heard.status, cases[i].status);
-        CHECK_TEXT("its words", heard.text, "because");
+        CHECK_TEXT("its message", heard.text, "because");
         CHECK_SIZE("no bytes", heard.len, 0);
         CHECK_U64("a mutating call is asked once, a fence that names no epoch again",
                   world.servers[0].count, cases[i].status == GRPC_FAILED_PRECONDITION ? 2 : 1);

@@ -212,7 +212,7 @@ TEST(bytes_that_are_no_list_end_it_and_a_cut_list_is_not_complete)
     world_open(&w);
     put_machine(&w, "a");
     w.answer = ERR_FULL;
-    CHECK_ERR("who takes them may end it", feed_all(&w, &end, &note), ERR_FULL);
+    CHECK_ERR("the receiver may end it", feed_all(&w, &end, &note), ERR_FULL);
     world_close(&w);
 }
 

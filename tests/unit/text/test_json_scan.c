@@ -117,7 +117,7 @@ TEST(levels_are_counted)
     buf_clear(&out);
     tokens(str_of(text, JSON_SCAN_DEPTH + 1), 7, 10, &out, &note);
     CHECK("too deep", str_ends(buf_peek(&out), STR("!TOO_LARGE")));
-    CHECK_TEXT("said where", note.text, "offset 128: nested too deep");
+    CHECK_TEXT("with the place", note.text, "offset 128: nested too deep");
     buf_deinit(&out);
 }
 

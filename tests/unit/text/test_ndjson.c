@@ -292,7 +292,7 @@ TEST(too_deep_is_refused_and_the_rest_of_the_calls_do_nothing)
     ndjson_open_array(&w, (NDJSON_DEPTH_MAX - 1) % 3 ? NDJSON_ITEM : STR("k"));
     ndjson_u64(&w, STR("ignored"), 1);
     ndjson_close_object(&w);
-    CHECK_ERR("said at the end", ndjson_end(&w), ERR_TOO_LARGE);
+    CHECK_ERR("reported at the end", ndjson_end(&w), ERR_TOO_LARGE);
     CHECK_SIZE("nothing written", out.len, 0);
     buf_deinit(&out);
 }

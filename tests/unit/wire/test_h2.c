@@ -575,7 +575,7 @@ TEST(reset_from_inside_an_event_silences_the_stream)
     CHECK_U64("no end either", at_server(1)->ends, 0);
     CHECK_U64("closed once", at_server(1)->closed, 1);
     CHECK_U64("with our code", at_server(1)->code, H2_INTERNAL_ERROR);
-    CHECK_U64("as the client hears", at_client(1)->code, H2_INTERNAL_ERROR);
+    CHECK_U64("the code at the client", at_client(1)->code, H2_INTERNAL_ERROR);
     CHECK_U64("once", at_client(1)->closed, 1);
     stop();
 }
@@ -715,7 +715,7 @@ TEST(request_cancelled_before_it_was_sent_never_leaves)
     pump();
     CHECK_U64("reported once", at_client(a)->closed, 1);
     CHECK_U64("our code", at_client(a)->code, H2_CANCEL);
-    CHECK_U64("the server never heard of it", at_server(a)->headers, 0);
+    CHECK_U64("the server never saw it", at_server(a)->headers, 0);
     CHECK_U64("but of the other", at_server(b)->headers, 1);
     stop();
 }
@@ -820,7 +820,7 @@ TEST(client_that_goes_away_finishes_what_it_began)
     h2_go_away(pair.client.h2, H2_NO_ERROR);
     CHECK_ERR("no more", h2_call(&pair.client, "/a.B/C", true, &b), ERR_CLOSED);
     pump();
-    CHECK_U64("the server hears of it", pair.server.goaways, 1);
+    CHECK_U64("the server received it", pair.server.goaways, 1);
     CHECK_OK("end", h2_send_end(pair.client.h2, a));
     pump();
     CHECK_TEXT("completed", at_client(a)->grpc_status, "0");

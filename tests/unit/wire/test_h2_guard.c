@@ -538,7 +538,7 @@ TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)
         buf_deinit(&whole);
     }
     check_denied("bomb", send_wire());
-    CHECK("no memory to speak of", h2_memory(pair.server.h2) < 50000);
+    CHECK("almost no memory", h2_memory(pair.server.h2) < 50000);
     CHECK_U64("not reported", pair.server.reported, 0);
     buf_deinit(&block);
     stop();
@@ -698,7 +698,7 @@ TEST(headers_on_a_stream_the_peer_has_ended_itself_end_the_connection)
     raw_reset(1);
     CHECK_OK("its own reset", send_wire());
     raw_request(&wire, 1, true);
-    CHECK("then it spoke again", send_wire() == ERR_DENIED);
+    CHECK("then it sent again", send_wire() == ERR_DENIED);
     CHECK_U64("STREAM_CLOSED", goaway_code(), H2_STREAM_CLOSED);
     stop();
 }
@@ -722,7 +722,7 @@ TEST(resets_of_streams_that_were_never_opened_are_passed_over_however_they_are_c
                      h2_feed(pair.server.h2, str_of(rest.at, min_size(piece, rest.len)), pair.now));
         CHECK_U64("nobody goes away", goaway_code(), UINT32_MAX);
         CHECK_U64("the call that was there goes on", h2_peer_seen(&pair.server, 1)->ends, 1);
-        CHECK_U64("and another is heard", h2_peer_seen(&pair.server, 11)->headers, 1);
+        CHECK_U64("and another is received", h2_peer_seen(&pair.server, 11)->headers, 1);
         CHECK_U64("those that never were are not reported", pair.server.reported, 2);
         buf_clear(&wire);
         raw_request(&wire, 13, true);

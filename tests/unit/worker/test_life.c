@@ -47,7 +47,7 @@ TEST(the_first_beat_is_at_once_and_ready_comes_after_registering)
     CHECK("acknowledged alone is not enough", !life_may_act(&life, AT(10)));
     life_registered(&life, INTERVAL, &NO_TERMS);
     CHECK_U64("ready", life_phase(&life), LIFE_READY);
-    CHECK_U64("said without waiting", life.next_beat.ms, AT(10).ms);
+    CHECK_U64("sent without waiting", life.next_beat.ms, AT(10).ms);
     CHECK("now", life_may_act(&life, AT(10)));
     life_set_holding(&life, true);
     CHECK_U64("running", life_phase(&life), LIFE_RUNNING);

@@ -142,7 +142,7 @@ TEST(it_echoes_and_leaves_nothing_behind) /* 203 */
     buf_clear(&reply);
     CHECK_OK("call", sidecar_call(&line, STR("nope"), STR("x"), PATIENCE_MS, &reply, &note));
     CHECK_ERR("refused", sidecar_reply_payload(buf_peek(&reply), &line.work, &note), ERR_INVALID);
-    CHECK_HAS("in its words", note.text, "no method 'nope'");
+    CHECK_HAS("its message", note.text, "no method 'nope'");
     buf_deinit(&reply);
     sidecar_line_deinit(&line);
     tear_down();
@@ -207,6 +207,6 @@ TEST(a_sidecar_that_never_binds_is_dropped) /* 207 */
 
     CHECK_OK("it starts", set_up(waits, 300));
     turn_until(failed);
-    CHECK_HAS("in words", w.why.text, "did not take a connection");
+    CHECK_HAS("the reason", w.why.text, "did not take a connection");
     tear_down();
 }

@@ -60,7 +60,7 @@ TEST(a_grant_is_claimed_then_worked_on_and_left_when_it_is_revoked)
     tenure_left(tenures_find(&t, 2));
     CHECK("nothing any more", is(&t, 2, 3, TENURE_GONE));
     assign(&t, 4, grants, 1, grants + 1, 1);
-    CHECK_U64("the same word again starts nothing", tenures_find(&t, 2)->state, TENURE_GONE);
+    CHECK_U64("the same list again starts nothing", tenures_find(&t, 2)->state, TENURE_GONE);
     CHECK_SIZE("held", tenures_held(&t), 1);
     assign(&t, 5, grants, 1, NULL, 0);
     CHECK("gone", !tenures_find(&t, 2));
@@ -77,7 +77,7 @@ TEST(a_partition_that_the_service_does_not_list_is_dropped)
     assign(&t, 2, grants + 1, 1, NULL, 0);
     CHECK_SIZE("two", dropped, 2);
     CHECK("the named one stays", tenures_find(&t, 2) && !tenures_find(&t, 1));
-    CHECK_ERR("an old word", word(&t, 1, grants, 3, NULL, 0), ERR_CONFLICT);
+    CHECK_ERR("an old list", word(&t, 1, grants, 3, NULL, 0), ERR_CONFLICT);
     CHECK_ERR("twice", word(&t, 3, grants, 2, grants, 1), ERR_INVALID);
     CHECK_SIZE("nothing changed", t.count, 1);
     dropped = 0;
@@ -98,7 +98,7 @@ TEST(a_higher_token_is_claimed_again_and_a_lower_one_is_ignored) /* 147, 148 */
     assign(&t, 5, NULL, 0, &before, 1);
     CHECK_U64("leaving", tenures_find(&t, 5)->state, TENURE_LEAVE);
     assign(&t, 6, &after, 1, NULL, 0);
-    CHECK_U64("the store has to hear of it first", tenures_find(&t, 5)->state, TENURE_CLAIM);
+    CHECK_U64("the store must be notified first", tenures_find(&t, 5)->state, TENURE_CLAIM);
     CHECK("the old token writes nothing", tenures_find(&t, 5)->token == 6);
     tenure_claimed(tenures_find(&t, 5));
     assign(&t, 6, &older, 1, NULL, 0);

@@ -46,7 +46,7 @@ static inline void fake_done(struct backend_host *face, struct operation_ticket 
     struct reported *reported = fake_next(face);
     struct str text = end->failed ? end->error : end->host;
 
-    CHECK("a failure has words", !end->failed || end->error.len > 0);
+    CHECK("a failure has a message", !end->failed || end->error.len > 0);
     reported->number = ticket.number;
     reported->failed = end->failed;
     snprintf(reported->text, sizeof reported->text, "%.*s", STR_ARG(text));

@@ -162,7 +162,7 @@ void library_list(struct book *book, const struct book_filter *filter, struct li
         before = bytes.len;
         CHECK_OK("next", book_walk_next(walk, 100, &bytes));
     } while (bytes.len > before);
-    CHECK_U64("as long as was said", bytes.len, book_walk_total(walk));
+    CHECK_U64("as long as announced", bytes.len, book_walk_total(walk));
     book_walk_close(walk);
     list = (void *)decode(&bigfleet__v1alpha1__machine_list__descriptor, buf_peek(&bytes), &arena);
     if (list->n_machines > 0)

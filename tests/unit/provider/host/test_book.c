@@ -450,7 +450,7 @@ TEST(offers_that_a_shard_would_refuse_are_refused)
 static enum err refuse_delete(struct backend *, enum operation_kind kind,
                               const struct backend_machine *machine, struct note *note)
 {
-    CHECK_STR("whom", machine->id, STR("m"));
+    CHECK_STR("the machine", machine->id, STR("m"));
     CHECK_STR("what", machine->offer->instance_type, STR("m5.large"));
     if (kind != OPERATION_DELETE) return ERR_OK;
     note_set(note, "bare metal stays");
@@ -708,7 +708,7 @@ TEST(a_list_shows_one_moment_whatever_happens_while_it_is_sent)
         len = bytes.len;
         CHECK_OK("more", book_walk_next(walk, 10, &bytes));
     } while (bytes.len > len);
-    CHECK_U64("as long as was said", bytes.len, book_walk_total(walk));
+    CHECK_U64("as long as announced", bytes.len, book_walk_total(walk));
     book_walk_close(walk);
     library_list(book, &(struct book_filter){0}, &after);
     CHECK("it has changed", !str_equal(buf_peek(&before.text), buf_peek(&after.text)));

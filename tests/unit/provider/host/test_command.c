@@ -72,7 +72,7 @@ TEST(a_script_gets_its_task_and_its_answer_is_reported)
     }
     bool again;
     CHECK_OK("again", json_get_bool(json, "again", &again, NULL));
-    CHECK("it is said", again);
+    CHECK("it is reported", again);
     json_close(json);
     reported = fake_do(&host, (struct backend_operation){.kind = OPERATION_DRAIN, .grace_ms = 1500},
                        "m-1");
@@ -221,7 +221,7 @@ TEST(the_script_lists_the_machines)
     reported = fake_sighting(&host, "b", SEEN_FAILED);
     CHECK("one that broke", reported != NULL);
     CHECK_TEXT("why", reported->text, "disk");
-    CHECK("one whose host is gone", fake_sighting(&host, "c", SEEN_RECLAIMED) != NULL);
+    CHECK("one with a missing host", fake_sighting(&host, "c", SEEN_RECLAIMED) != NULL);
     for (size_t i = 0; i < host.count; i++)
         CHECK(host.reported[i].id, strncmp(host.reported[i].id, "bad", 3) != 0);
     CHECK_SIZE("and nothing else", host.count, 4 + 1 + 1 + 1);

@@ -21,7 +21,7 @@ static enum err hear(void *context, struct str payload, struct note *note)
 
     (void)note;
     if (payload.len == 0) return ERR_OK; /* a seal */
-    CHECK_OK("hear", buf_append(&heard->text, payload));
+    CHECK_OK("read", buf_append(&heard->text, payload));
     return buf_append_byte(&heard->text, '\n');
 }
 
