@@ -794,7 +794,7 @@ TEST(a_pair_that_cannot_sign_is_no_authority)
 
 /* -- rotation ---------------------------------------------------------------------------------- */
 
-TEST(a_rotation_keeps_the_old_root_until_nobody_needs_it)
+TEST(a_rotation_keeps_the_old_root_as_long_as_it_is_needed)
 {
     struct place p;
     struct cert_report report;

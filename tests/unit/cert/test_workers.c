@@ -101,7 +101,7 @@ TEST(case_189_the_first_start_makes_the_ca_and_says_where)
     cert_descriptions_free(roots, count);
 }
 
-TEST(case_190_later_starts_find_it_byte_for_byte_and_say_nothing)
+TEST(case_190_later_starts_find_the_same_bytes_and_log_nothing)
 {
     static const char *const files[] = {"ca.pem", "ca.key.pem"};
     const char *dir = new_dir();

@@ -72,7 +72,7 @@ void health_close(struct health *h)
     (void)h;
 }
 
-TEST(not_ready_before_it_is_said)
+TEST(a_component_is_not_ready_before_it_reports_ready)
 {
     struct instruments *instruments = calloc(1, ROOM);
     int server;

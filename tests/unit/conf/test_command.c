@@ -211,7 +211,7 @@ TEST(words_of_another_tool_get_advice)
     }
 }
 
-TEST(a_word_may_mean_the_help_and_an_option_its_own_value)
+TEST(a_word_may_show_the_help_and_an_option_its_own_value)
 {
     struct command_call call;
     CHECK_OK("resolve",

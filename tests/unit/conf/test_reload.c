@@ -94,7 +94,7 @@ TEST(a_pending_change_is_reported_at_every_reload_until_it_is_reverted)
     conf_close(fourth);
 }
 
-TEST(a_switch_goes_on_at_once_and_off_with_a_restart)
+TEST(a_switch_is_enabled_at_once_and_disabled_by_a_restart)
 {
     struct conf *first = load_switch(""), *second = load_switch("paused = true\n"),
                 *third = load_switch("paused = false\n"), *fourth = load_switch(""),

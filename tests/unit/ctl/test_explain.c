@@ -329,7 +329,7 @@ TEST(a_worker_is_found_on_a_later_page_or_among_the_removed)
     canned_close(&canned);
 }
 
-TEST(a_worker_that_nobody_knows_has_a_hint)
+TEST(an_unknown_worker_has_a_hint)
 {
     Muster__V1__Worker *first[] = {&worker};
     Muster__V1__ListWorkersResponse list = MUSTER__V1__LIST_WORKERS_RESPONSE__INIT;

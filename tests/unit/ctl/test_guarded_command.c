@@ -85,7 +85,7 @@ TEST(a_command_that_cannot_be_run_ends_as_in_a_shell)
     }
 }
 
-TEST(a_signal_goes_on_to_the_command)
+TEST(a_signal_is_forwarded_to_the_command)
 {
     char script[FS_PATH_CAP + 100];
     bool sent = false;

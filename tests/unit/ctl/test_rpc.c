@@ -179,7 +179,7 @@ TEST(all_pages_are_one_list)
     canned_close(&canned);
 }
 
-TEST(a_page_that_says_more_and_is_empty_ends_the_list)
+TEST(an_empty_page_with_a_next_token_ends_the_list)
 {
     Muster__V1__ListWorkersResponse empty = MUSTER__V1__LIST_WORKERS_RESPONSE__INIT;
     struct canned canned;
@@ -201,7 +201,7 @@ static const struct ctl_rpc assign = {
     .done = "assigned {topology_key} to {shard_id}",
 };
 
-TEST(a_change_says_that_it_was_done_with_its_fields)
+TEST(a_change_is_logged_with_its_fields)
 {
     Bigfleet__V1alpha1__AssignDomainResponse done =
         BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN_RESPONSE__INIT;

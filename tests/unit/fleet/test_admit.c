@@ -184,7 +184,7 @@ TEST(an_address_of_another_goes_to_the_member_that_is_met_there)
     }
 }
 
-TEST(a_lost_disk_at_another_address_catches_up_before_the_dead_one_goes)
+TEST(a_lost_disk_at_another_address_catches_up_before_the_dead_member_is_removed)
 {
     struct stage s;
     struct admit_request request = request_of(NEW, "node-2", "c:2");

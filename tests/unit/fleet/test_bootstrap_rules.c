@@ -123,7 +123,7 @@ TEST(with_more_than_one_replica_neither_silence_nor_dns_bootstraps)
     }
 }
 
-TEST(expect_1_takes_silence_for_consent_but_no_answer)
+TEST(expect_1_accepts_silence_but_no_answer)
 {
     static const struct {
         const char *why;

@@ -225,7 +225,7 @@ TEST(a_reader_accepts_what_the_original_accepts_and_refuses_the_rest_by_name)
     arena_deinit(&arena);
 }
 
-TEST(a_refusal_says_where)
+TEST(a_refusal_reports_the_place)
 {
     struct fleet_command command;
     struct fleet_result result;

@@ -239,7 +239,7 @@ TEST(s7_a_heartbeat_shows_and_is_no_part_of_the_replicated_state)
     fleet_close(fleet);
 }
 
-TEST(a_heartbeat_in_a_command_is_not_taken_and_an_unset_registration_stays_unset)
+TEST(a_heartbeat_in_a_command_is_ignored_and_an_unset_registration_stays_unset)
 {
     struct fleet_command command = {FLEET_ADD_SHARD,
                                     .add_shard = {.id = STR("a"), .last_heartbeat = {77, 1}}};

@@ -219,7 +219,7 @@ TEST(a_snapshot_restores_the_state_and_its_hash)
     fleet_machine_close(other);
 }
 
-TEST(a_restore_that_is_given_up_leaks_nothing)
+TEST(an_abandoned_restore_leaks_nothing)
 {
     struct seen seen;
     struct fleet_machine *machine = open_machine(&seen);

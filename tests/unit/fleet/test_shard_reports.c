@@ -160,7 +160,7 @@ TEST(a_report_without_data_still_makes_older_ones_late)
 
 /* Its epoch and cycle are back at 1, so its reports would count as late for as long as it had run
  * before. */
-TEST(a_shard_that_lost_its_disk_is_late_only_until_nobody_is_ahead)
+TEST(a_shard_that_lost_its_disk_is_late_only_until_no_report_is_ahead)
 {
     open_reports((struct reports_options){.silent_after_ms = 100});
     add("shard-a", 0);
@@ -342,7 +342,7 @@ TEST(a_new_term_forgets_everything_but_the_sequence)
     close_reports();
 }
 
-TEST(a_removed_shard_takes_its_queue_along)
+TEST(a_removed_shard_loses_its_queue)
 {
     open_reports((struct reports_options){0});
     add("shard-a", 0);

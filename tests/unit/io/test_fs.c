@@ -563,7 +563,7 @@ static const struct {
     {".f.0123abcd.tmp~", false}, {".f.0123abcg.tmp", false}, {"LOCK", false},
 };
 
-TEST(a_sweep_takes_temporaries_and_nothing_else)
+TEST(a_sweep_removes_only_temporary_files)
 {
     EACH_BED(bed)
     {
@@ -641,7 +641,7 @@ TEST(a_directory_has_one_holder)
     }
 }
 
-TEST(a_lock_that_cannot_be_had_says_why)
+TEST(a_lock_that_cannot_be_acquired_reports_the_reason)
 {
     EACH_BED(bed)
     {

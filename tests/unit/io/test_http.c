@@ -484,7 +484,7 @@ TEST(connections_past_the_bound_wait_and_past_the_peer_bound_are_closed)
     http_close(server);
 }
 
-TEST(a_slow_client_delays_nobody_and_is_cut_off_when_idle)
+TEST(a_slow_client_delays_no_other_and_is_closed_when_idle)
 {
     struct http_server *server = server_with((struct http_options){.idle_timeout_s = 1});
     struct client slow;
@@ -500,7 +500,7 @@ TEST(a_slow_client_delays_nobody_and_is_cut_off_when_idle)
     http_close(server);
 }
 
-TEST(a_peer_that_takes_nothing_of_its_answer_is_cut_off)
+TEST(a_peer_that_reads_nothing_of_its_answer_is_disconnected)
 {
     enum { SIZE = 12 << 20 }; /* more than the socket buffers hold */
     struct http_server *server = server_with((struct http_options){.idle_timeout_s = 1});
@@ -882,7 +882,7 @@ static void count_up(void *context, const struct http_request *request,
     response->err = buf_append_c(&response->body, "x");
 }
 
-TEST(a_route_taken_away_never_runs_again)
+TEST(a_removed_route_never_runs_again)
 {
     struct http_server *server = server_open();
     pthread_t thread;

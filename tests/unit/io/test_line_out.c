@@ -44,7 +44,7 @@ static void fill_and_drain(int reader, int writer)
     buf_deinit(&all);
 }
 
-TEST(a_pipe_and_a_socket_that_nobody_reads_say_full)
+TEST(an_unread_pipe_and_socket_report_full)
 {
     int ends[2];
     CHECK("pipe", pipe(ends) == 0);

@@ -160,7 +160,7 @@ TEST(an_exit_is_reported_though_our_launcher_ignored_sigchld)
     }
 }
 
-TEST(an_exit_whose_status_another_caller_took_is_reported_as_unknown)
+TEST(an_exit_whose_status_was_already_read_is_reported_as_unknown)
 {
     struct note note = {""};
 

@@ -178,7 +178,7 @@ static void write_again(struct end *end)
 
 /* The kernel takes hundreds of such writes. Each write makes room for the next, so a peer that
  * reads as fast would keep the turn going for ever. */
-TEST(a_peer_that_takes_everything_does_not_hold_the_turn)
+TEST(a_peer_that_reads_everything_does_not_block_the_turn)
 {
     struct timer timer;
     uint64_t most = 0;

@@ -78,7 +78,7 @@ TEST(certificate_matrix_when_bytes_arrive_one_by_one)
 }
 
 /* Every row of the matrix in which the server refused the client's certificate. */
-TEST(a_server_that_takes_any_certificate_believes_only_good_ones)
+TEST(a_server_that_accepts_any_certificate_trusts_only_valid_ones)
 {
     struct rooted roots;
     size_t refused = 0;

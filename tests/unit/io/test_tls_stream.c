@@ -261,7 +261,7 @@ TEST(a_listener_may_be_closed_when_it_reports_a_refusal)
     finish();
 }
 
-TEST(a_server_that_is_not_who_we_dialled_is_refused)
+TEST(a_server_with_another_name_than_dialed_is_refused)
 {
     begin((struct listen_options){0});
     end_dial(&rig, &client,
@@ -304,7 +304,7 @@ TEST(bytes_that_are_no_tls_are_closed_and_counted)
     }
 }
 
-TEST(a_peer_that_says_nothing_is_closed_in_time)
+TEST(a_silent_peer_is_closed_in_time)
 {
     begin((struct listen_options){.handshake_timeout_ms = 30});
     end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener)});
@@ -344,7 +344,7 @@ static void answer_nonsense(struct end *end, struct str bytes)
     CHECK_OK("nonsense", end_write(end, "220 mail.example ready\r\n"));
 }
 
-TEST(a_server_that_speaks_no_tls_is_an_error_of_its_own)
+TEST(a_server_without_tls_has_its_own_error)
 {
     begin((struct listen_options){0});
     listener_close(server.listener);
@@ -413,7 +413,7 @@ TEST(nobody_listening_is_unavailable_as_without_tls)
     finish();
 }
 
-TEST(a_dial_that_cannot_begin_says_so_at_once)
+TEST(a_dial_that_cannot_begin_fails_at_once)
 {
     struct stream *stream = NULL;
     struct note note;

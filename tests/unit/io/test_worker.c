@@ -68,7 +68,7 @@ TEST(jobs_run_in_order_on_another_thread_and_are_handed_back_in_order)
     rig_close(&rig);
 }
 
-TEST(a_full_worker_refuses_and_takes_again_after_handing_back)
+TEST(a_full_worker_refuses_jobs_until_one_is_handed_back)
 {
     open_worker(3);
     pthread_mutex_lock(&gate);

@@ -150,7 +150,7 @@ TEST(a_wish_to_wait_is_granted)
     end(&s);
 }
 
-TEST(a_silent_stream_is_taken_for_dead)
+TEST(a_silent_stream_counts_as_dead)
 {
     struct scene s = begin(SHORT_MS);
 

@@ -322,7 +322,7 @@ static void on_own_answered(struct leader_caller *caller, enum grpc_status statu
     CHECK("a status has its text", !status == !text.len);
 }
 
-TEST(a_call_of_our_own_takes_the_way_of_a_client_s)
+TEST(an_internal_call_uses_the_path_of_a_client_call)
 {
     static const struct leader_method method = {.path = "/a.B/Do", .name = "Do"};
     struct leader_caller caller = {.answered = on_own_answered};
@@ -404,7 +404,7 @@ TEST(each_caller_that_waits_too_long_is_refused_at_its_deadline)
     stop(2);
 }
 
-TEST(a_read_that_nobody_confirms_is_refused)
+TEST(an_unconfirmed_read_is_refused)
 {
     struct rpc_call call;
 
@@ -416,7 +416,7 @@ TEST(a_read_that_nobody_confirms_is_refused)
     stop(1);
 }
 
-TEST(a_write_that_nobody_confirms_is_in_doubt)
+TEST(an_unconfirmed_write_is_unknown)
 {
     struct rpc_call call;
 

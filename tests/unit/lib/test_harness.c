@@ -52,7 +52,7 @@ static char state_of(pid_t pid)
     return close_paren ? close_paren[2] : '?';
 }
 
-TEST(pause_stops_a_process_and_resume_lets_it_go_on)
+TEST(pause_stops_a_process_and_resume_continues_it)
 {
     const char *argv[] = {"sleep", "600", NULL};
     CHECK("starts", proc_start(&one, argv, NULL));
@@ -63,7 +63,7 @@ TEST(pause_stops_a_process_and_resume_lets_it_go_on)
     proc_end(&one);
 }
 
-TEST(a_wait_that_is_not_met_says_so)
+TEST(a_wait_that_times_out_reports_it)
 {
     const char *argv[] = {"sh", "-c", "echo hello", NULL};
     CHECK("starts", proc_start(&one, argv, NULL));

@@ -200,7 +200,7 @@ TEST_BOTH(an_empty_queue_takes_an_entry_larger_than_its_bound)
 
 /* -- queues and flow control -- */
 
-TEST_BOTH(a_peer_that_takes_nothing_costs_a_full_queue_and_no_more)
+TEST_BOTH(a_peer_that_reads_nothing_costs_at_most_a_full_queue)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct source source = source_of(100000, UINT64_MAX);
@@ -285,7 +285,7 @@ TEST_BOTH(holding_one_connection_back_does_not_hold_another)
     rig_close();
 }
 
-TEST(a_connection_held_back_for_long_is_not_taken_for_dead)
+TEST(a_connection_paused_for_long_does_not_count_as_dead)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct peer_frame frame = hash_frame(1);

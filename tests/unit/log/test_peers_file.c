@@ -65,7 +65,7 @@ TEST_BOTH(files_of_every_size_arrive_whole)
     rig_close();
 }
 
-TEST_BOTH(only_as_much_as_was_said_is_sent)
+TEST_BOTH(only_the_announced_size_is_sent)
 {
     two_nodes();
     rig_write_file(0, rig_path(0, "snap"), 3 * CHUNK);
@@ -323,7 +323,7 @@ TEST(sendings_that_fail_are_not_tried_in_a_busy_loop)
     rig_close();
 }
 
-TEST(a_file_that_does_not_move_is_given_up)
+TEST(a_file_without_progress_is_dropped)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
 

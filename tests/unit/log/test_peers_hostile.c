@@ -271,7 +271,7 @@ TEST_BOTH(frames_recorded_on_another_connection_are_refused)
 }
 
 /* A recorded hello can be replayed, without any further effect. */
-TEST_BOTH(a_recorded_hello_harms_nobody)
+TEST_BOTH(a_replayed_hello_has_no_effect)
 {
     static const struct peer_frame start = SNAP_BEGIN(1, 10), end = SNAP_CHUNK(1, 0, "0123456789");
     struct stranger *good[2], *bad[2];

@@ -121,7 +121,7 @@ TEST(replicas_meet_and_a_file_arrives)
     no_roots();
 }
 
-TEST(a_stranger_with_a_replica_identity_may_speak)
+TEST(a_stranger_with_a_replica_identity_is_accepted)
 {
     roots();
     begin(context_of(TLS_CLIENT, &root, STR("muster://replica/s")));
@@ -191,7 +191,7 @@ TEST(a_certificate_without_a_replica_identity_is_refused)
     no_roots();
 }
 
-TEST(a_dialer_under_tls_does_not_speak_to_another)
+TEST(a_dialer_under_tls_refuses_another_identity)
 {
     struct node *a = &rig.nodes[0];
 

@@ -325,7 +325,7 @@ TEST(a_replica_that_was_away_answers_a_leader_that_moved)
 }
 
 /* Started with an unreachable address; the configuration has the right one. */
-TEST(a_replica_that_says_a_wrong_address_is_found_by_the_configuration)
+TEST(a_replica_that_announces_a_wrong_address_is_found_by_the_configuration)
 {
     rig_open(3);
     RIG_UNTIL("one leads", rig_leader());
@@ -343,7 +343,7 @@ TEST(a_replica_that_says_a_wrong_address_is_found_by_the_configuration)
 
 /* A hello with an invalid address (a wrong --address) must not keep the leader from dialing other
  * peers: one call sets all addresses. */
-TEST(a_hello_with_an_address_that_is_none_hinders_nobody)
+TEST(a_hello_with_an_invalid_address_does_not_affect_other_peers)
 {
     rig_open(2);
     RIG_UNTIL("one leads", rig_leader());
@@ -358,7 +358,7 @@ TEST(a_hello_with_an_address_that_is_none_hinders_nobody)
     rig_close();
 }
 
-TEST(a_replica_that_would_say_an_address_that_is_none_is_refused)
+TEST(a_replica_with_an_invalid_address_is_refused)
 {
     rig.nodes[0].says = "nowhere";
     rig.founders = 1;
@@ -406,7 +406,7 @@ TEST(the_level_rises_when_every_member_speaks_it_and_by_an_entry)
 
 /* A downgrade below the cluster's level: the replica must not guess the meaning of entries of that
  * level. */
-TEST(a_replica_that_meets_a_level_it_does_not_speak_stops_naming_the_entry)
+TEST(a_replica_that_reads_an_unsupported_level_stops_and_names_the_entry)
 {
     for (size_t i = 0; i < 3; i++) rig.nodes[i].level = 2;
     rig_open(3);
@@ -429,7 +429,7 @@ TEST(a_replica_that_meets_a_level_it_does_not_speak_stops_naming_the_entry)
 }
 
 /* The last entry of the log raises the level; no entry of level 2 was ever written. */
-TEST(a_replica_that_meets_the_rise_to_a_level_it_does_not_speak_stops)
+TEST(a_replica_that_reads_the_rise_to_an_unsupported_level_stops)
 {
     for (size_t i = 0; i < 3; i++) rig.nodes[i].level = 2;
     rig_open(3);
@@ -448,7 +448,7 @@ TEST(a_replica_that_meets_the_rise_to_a_level_it_does_not_speak_stops)
     rig_close();
 }
 
-TEST(a_newcomer_that_speaks_less_than_the_cluster_is_not_added)
+TEST(a_newcomer_with_a_lower_level_than_the_cluster_is_not_added)
 {
     struct node *newcomer = &rig.nodes[3], *leader;
 

@@ -69,7 +69,7 @@ TEST(a_late_answer_to_a_finished_round_confirms_nothing)
 
 /* The power fails between a vote and its sync. No candidate may have received that vote: given
  * again to another candidate, it would elect a second leader of the term. */
-TEST(a_vote_that_a_power_cut_takes_was_never_given)
+TEST(a_vote_lost_in_a_power_cut_was_never_sent)
 {
     uint64_t term, last;
 

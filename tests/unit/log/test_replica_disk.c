@@ -405,7 +405,7 @@ static void read_now(struct proposal *proposal, enum err err, struct str reply)
     replica_read(CONTAINER_OF(proposal, struct call, proposal)->node->replica, &waiting);
 }
 
-TEST(a_state_that_is_known_to_be_wrong_answers_nobody)
+TEST(a_state_known_to_be_wrong_answers_no_request)
 {
     enum { AT = 1500 }; /* more than one slice of apply */
     rig.nodes[0].limits.hash_every = AT;

@@ -44,7 +44,7 @@ static void check_reg(const struct trial *t, const char *key, uint64_t revision,
     CHECK_STR(key, got_value, str_from(value));
 }
 
-TEST(commands_do_what_they_say)
+TEST(commands_have_their_documented_effect)
 {
     static const struct {
         const char *why;
@@ -305,7 +305,7 @@ TEST(a_snapshot_has_the_state_of_its_index_despite_later_entries)
     }
 }
 
-TEST(a_snapshot_can_be_given_up)
+TEST(a_snapshot_can_be_cancelled)
 {
     struct trial *t;
     struct buf bytes;

@@ -173,7 +173,7 @@ TEST(silence_is_passed_strictly) /* 62, 63, 64, 65 */
     detect_close(d);
 }
 
-TEST(a_clock_that_is_off_fails_nobody_and_hides_nobody) /* 13, 68, 69, 70 */
+TEST(a_wrong_clock_fails_no_worker_and_hides_none) /* 13, 68, 69, 70 */
 {
     static const struct {
         const char *why;
@@ -212,7 +212,7 @@ TEST(a_clock_that_is_off_fails_nobody_and_hides_nobody) /* 13, 68, 69, 70 */
     }
 }
 
-TEST(a_judge_that_slept_blames_nobody) /* 72 */
+TEST(a_detector_that_slept_fails_no_worker) /* 72 */
 {
     struct detect_options options = usual();
     struct detect *d = opened(&options);

@@ -503,7 +503,7 @@ TEST(a_worker_that_seemed_to_have_left_with_partitions_is_fenced)
     rig_close(rig);
 }
 
-TEST(case_128_129_nobody_and_one)
+TEST(case_128_129_no_worker_and_one)
 {
     struct rig *rig = rig_open(twelve);
     uint32_t numbers[12];

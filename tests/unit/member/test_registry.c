@@ -66,7 +66,7 @@ TEST(case_34_a_leaving_worker_is_deregistered)
     rig_close(rig);
 }
 
-TEST(case_37_last_words_make_no_worker)
+TEST(case_37_a_last_beat_creates_no_worker)
 {
     struct rig *rig = rig_open(NULL);
 
@@ -499,7 +499,7 @@ TEST(case_76_77_a_burst_is_one_deadline)
     rig_close(rig);
 }
 
-TEST(case_68_69_a_clock_that_is_off_fails_nobody)
+TEST(case_68_69_a_wrong_clock_fails_no_worker)
 {
     struct rig *rig = rig_open(NULL);
     struct rig_beater *fast = rig_join(rig, "fast", 1), *slow;
@@ -516,7 +516,7 @@ TEST(case_68_69_a_clock_that_is_off_fails_nobody)
     rig_close(rig);
 }
 
-TEST(case_71_a_step_of_the_wall_clock_fails_nobody)
+TEST(case_71_a_step_of_the_wall_clock_fails_no_worker)
 {
     struct rig *rig = rig_open(NULL);
 
@@ -722,7 +722,7 @@ TEST(advice_stretches_deadlines_and_fences)
     rig_close(rig);
 }
 
-TEST(a_register_call_that_knew_of_nobody_replaces_nobody)
+TEST(a_register_call_without_a_known_predecessor_replaces_no_worker)
 {
     struct rig *rig = rig_open(NULL);
     struct member_op op = {.worker = STR("w0"), .instance = rig_instance(1), .capable = true};

@@ -262,7 +262,7 @@ TEST(case_231_238_epochs_of_coordinators)
     rig_close(rig);
 }
 
-TEST(a_full_quota_refuses_what_adds_and_takes_what_frees)
+TEST(a_full_quota_refuses_additions_and_accepts_deletions)
 {
     struct member_options options = {.quota_bytes = 99500};
     struct membership *m = member_open(&options);

@@ -240,7 +240,7 @@ TEST(an_endless_fingerprint_is_refused_before_it_is_copied)
     arena_deinit(&arena);
 }
 
-TEST(no_memory_is_said_and_nothing_returned)
+TEST(an_allocation_failure_is_reported_and_nothing_returned)
 {
     struct requirement requirements[] = {{LABEL_INSTANCE_TYPE, OPERATOR_IN, types, 3},
                                          {STR("rack"), OPERATOR_SAME, NULL, 0}};

@@ -215,7 +215,7 @@ static bool ends_in_time(pid_t child, int *ret_status)
     return false;
 }
 
-TEST(a_full_standard_error_that_nobody_reads_does_not_keep_a_dead_process)
+TEST(a_full_standard_error_does_not_keep_a_dead_process)
 {
     int ends[2], status = 0;
     pid_t child;

@@ -258,7 +258,7 @@ TEST(a_line_cut_by_the_kernel_is_cut_off)
 
 /* -- standard output -- */
 
-TEST(a_reader_that_stops_holds_up_nobody)
+TEST(a_reader_that_stops_does_not_block_others)
 {
     int ends[2];
     struct reported reported;

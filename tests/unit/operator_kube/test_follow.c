@@ -113,7 +113,7 @@ TEST(a_list_with_an_expired_token_starts_again)
     closed();
 }
 
-TEST(a_server_that_says_nothing_holds_up_no_end)
+TEST(a_silent_server_does_not_delay_the_end)
 {
     struct note reason = {""};
 

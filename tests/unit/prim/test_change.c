@@ -273,7 +273,7 @@ TEST(the_lease_of_an_earlier_attempt_is_renewed_once)
     fake_close(fake);
 }
 
-TEST(a_write_in_doubt_says_nothing_of_when_an_earlier_attempt_was_applied)
+TEST(a_replayed_create_counts_its_lease_from_the_renewal)
 {
     struct fake *fake = fake_open();
     struct prim_grant first, again;
@@ -322,7 +322,7 @@ TEST(a_compare_asks_for_the_revision_first_and_then_for_the_lease)
     fake_close(fake);
 }
 
-TEST(a_revision_that_may_have_passed_through_ours_is_no_answer)
+TEST(a_revision_past_the_expected_one_leaves_a_repeat_unknown)
 {
     struct prim_ways gapless = ways;
     struct prim_backend_ops over = {.ways = &gapless};

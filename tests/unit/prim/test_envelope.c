@@ -116,7 +116,7 @@ static enum err read_group(uint32_t flags, struct str value, struct envelope_gro
     return envelope_group_read(&(struct claim_envelope){.flags = flags, .value = value}, group);
 }
 
-TEST(a_group_record_says_how_many_and_how_long_they_rest)
+TEST(a_group_record_has_the_size_and_the_cool_down)
 {
     static const char many[ENVELOPE_GROUP_VALUE] = {1, 4};
     static const char long_rest[ENVELOPE_GROUP_VALUE] = {1, 0, 0, 0, 0x61, (char)0xea};

@@ -396,7 +396,7 @@ static void *let_return(void *owner)
     return NULL;
 }
 
-TEST(no_call_of_on_room_is_under_way_once_it_was_taken_back)
+TEST(no_on_room_callback_runs_after_its_removal)
 {
     struct asking asking = {.feed = test_feed()};
     pthread_t reader, other;

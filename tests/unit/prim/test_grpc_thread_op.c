@@ -160,7 +160,7 @@ TEST(an_answer_is_kept)
     ends("done", ERR_OK, 1, 0);
 }
 
-TEST(a_change_goes_out_under_its_number)
+TEST(a_change_is_sent_with_its_request_id)
 {
     start(3, 9000);
     memcpy(op.request_id, "me-7", 5);
@@ -173,7 +173,7 @@ TEST(a_change_goes_out_under_its_number)
     ends("done", ERR_OK, 2, 1);
 }
 
-TEST(an_answer_without_room_was_done_all_the_same)
+TEST(an_answer_without_room_leaves_the_result_unknown)
 {
     char message[66] = "";
 

@@ -260,7 +260,7 @@ TEST(many_keys_of_a_bucket_share_a_watch_that_has_not_gone_past_their_grant)
     rig_close(&r);
 }
 
-TEST(after_a_gap_the_snapshot_says_which_keys_are_still_ours)
+TEST(after_a_gap_the_snapshot_shows_the_keys_still_held)
 {
     struct rig r;
 

@@ -286,7 +286,7 @@ TEST(a_failed_renewal_is_retried_until_the_lease_is_lost)
     coord_close(world.store);
 }
 
-TEST(a_key_taken_by_force_is_reported_without_being_asked)
+TEST(a_forced_removal_of_a_key_is_reported_unasked)
 {
     struct world world;
     open_world(&world);
@@ -373,7 +373,7 @@ static void *renew_once(void *arg)
     return NULL;
 }
 
-TEST(a_renewal_answered_after_the_release_says_released)
+TEST(a_renewal_answered_after_the_release_reports_released)
 {
     struct world world;
     pthread_t thread;

@@ -177,7 +177,7 @@ TEST(a_waiter_gets_the_slot_when_it_is_free)
     coord_close(waiting.store);
 }
 
-TEST(a_waiter_that_waits_in_vain_learns_that_it_is_full)
+TEST(a_waiter_that_times_out_learns_that_the_group_is_full)
 {
     struct fake fake;
     atomic_bool room = false;

@@ -500,7 +500,7 @@ TEST(a_connection_that_breaks_leaves_its_calls_unknown)
 
 /* --- many at once --- */
 
-TEST(a_provider_that_takes_few_calls_a_connection_gets_several_and_the_rest_waits)
+TEST(a_provider_with_few_calls_per_connection_gets_several_connections_and_the_rest_waits)
 {
     struct scripted *s = &world.servers[0];
     unsigned ended = 0;
@@ -627,7 +627,7 @@ static void answer_gets(struct scripted *s, struct scripted_request *r)
     if (strstr(scripted_header(r, ":path"), "Get")) scripted_echo(s, r);
 }
 
-TEST(a_connection_that_says_nothing_for_a_whole_call_is_left)
+TEST(a_connection_that_is_silent_for_a_whole_call_is_replaced)
 {
     static const struct {
         const char *why;
@@ -894,7 +894,7 @@ static void announce_much(struct scripted *s, struct scripted_request *r)
     scripted_bytes(r, str_of("\0\0\1\0\0x", 6));
 }
 
-TEST(a_list_past_its_bound_is_given_up_before_it_comes)
+TEST(a_list_over_its_limit_is_dropped_before_it_arrives)
 {
     open_with(announce_much, (struct provider_options){.list_max = 65535});
     fetch((struct provider_fetch_request){0}, false);

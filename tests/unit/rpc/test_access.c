@@ -282,7 +282,7 @@ TEST(every_registered_method_keeps_its_rule_against_every_identity)
     }
 }
 
-TEST(a_tls_peer_without_certificate_is_nobody)
+TEST(a_tls_peer_without_certificate_has_no_identity)
 {
     const struct tls_identity *shown[RIG_CLIENTS] = {NULL};
 

@@ -74,7 +74,7 @@ TEST(the_first_address_that_answers_is_used)
     close_all();
 }
 
-TEST(a_server_that_accepts_and_says_nothing_is_not_ready)
+TEST(a_server_that_accepts_and_is_silent_is_not_ready)
 {
     open_world();
     world.servers[0].mute = true;
@@ -170,7 +170,7 @@ TEST(attempts_to_connect_back_off_within_their_bounds)
     close_all();
 }
 
-TEST(a_server_that_drops_us_at_once_is_not_dialed_in_a_storm)
+TEST(a_server_that_closes_at_once_is_not_dialed_in_a_storm)
 {
     size_t dials = 0;
 
@@ -272,7 +272,7 @@ static uint64_t fleet_dials(void)
 
 /* Thousands of handshakes at one moment take the cores that the other servers need to elect a
  * leader. A channel with a live connection can wait. */
-TEST(after_a_death_nobody_with_a_live_connection_dials_at_once)
+TEST(after_a_crash_no_client_with_a_live_connection_dials_at_once)
 {
     uint64_t in_second[REDIAL_SECONDS + 2] = {0}, all = 0;
 
@@ -522,7 +522,7 @@ TEST(silence_is_broken_by_pings_and_a_dead_peer_is_found)
 
 /* Otherwise a server could disable keep-alive pings, for itself and for the channel's other
  * servers. */
-TEST(a_server_that_wants_calm_gets_half_the_pings_however_often_it_says_so)
+TEST(repeated_too_many_pings_halve_the_pings_only_once)
 {
     static const char calm[] = "\0\0\x08\x07\0\0\0\0\0" /* GOAWAY */
                                "\x7f\xff\xff\xff\0\0\0\x0b";

@@ -38,7 +38,7 @@ static void never_answer(struct scripted *s, struct scripted_request *r)
     (void)s, (void)r;
 }
 
-TEST(a_request_carries_what_grpc_and_we_promise)
+TEST(a_request_has_the_documented_headers)
 {
     const struct h2_header metadata[] = {{STR("x-color"), STR("blue")},
                                          {STR("x-raw-bin"), str_of("\0\1\2\3", 4)}};

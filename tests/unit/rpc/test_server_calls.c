@@ -257,7 +257,7 @@ TEST(the_decompression_list_is_sent_once_and_with_each_refusal)
     rig_close(&rig);
 }
 
-TEST(a_deadline_ends_the_call_in_time_and_a_late_answer_harms_nobody)
+TEST(a_deadline_ends_the_call_in_time_and_a_late_answer_is_ignored)
 {
     struct h2_header timeout = {STR("grpc-timeout"), STR("50m")};
     struct client *c;

@@ -519,7 +519,7 @@ TEST(sixty_four_streams_whose_client_never_reads_are_bounded_and_then_cut)
 
 /* The server may send 64 KiB to a client that never opens a window: the kernel takes these bytes,
  * and no more wait in a socket. Frames from such a client do not make it count as alive. */
-TEST(a_client_that_reads_nothing_is_cut_though_its_windows_hold_us_first)
+TEST(a_client_that_reads_nothing_is_cut_after_its_windows_are_full)
 {
     struct client *c;
     struct buf frames;

@@ -128,7 +128,7 @@ TEST(in_order_a_power_cut_keeps_a_beginning_of_the_names)
     for (size_t i = 0; i < ARRAY_LEN(seen); i++) CHECK("every length comes up", seen[i] > 0);
 }
 
-TEST(out_of_order_each_name_goes_its_own_way)
+TEST(out_of_order_each_name_is_durable_independently)
 {
     unsigned later_alone = 0, earlier_alone = 0;
     struct sim_fs_options options = half_lost;

@@ -117,7 +117,7 @@ TEST(closing_inside_on_bytes_is_fine)
     pair_close(&p);
 }
 
-TEST(a_full_window_pushes_back_and_on_drained_says_when)
+TEST(a_full_window_refuses_writes_until_on_drained)
 {
     struct pair p;
     struct end *server;

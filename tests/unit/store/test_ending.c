@@ -143,7 +143,7 @@ TEST(revoking_takes_parts_and_is_seen_as_one_step)
     store_close(store);
 }
 
-TEST(expiry_takes_parts_and_then_comes_the_command)
+TEST(expiry_runs_in_parts_before_the_command)
 {
     struct store_command put = {.kind = STORE_PUT, .key = STR("a"), .value = STR("b")};
     struct store_result result;

@@ -522,7 +522,7 @@ TEST(a_lease_of_many_keys_ends_before_an_entry_that_is_no_command)
     close_bed();
 }
 
-TEST(a_large_range_takes_its_turns_and_nothing_is_seen_of_it_before_the_last)
+TEST(a_large_range_is_deleted_in_parts_and_visible_after_the_last)
 {
     const struct machine_ops *ops;
     struct store_command range = {

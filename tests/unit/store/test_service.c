@@ -534,7 +534,7 @@ TEST(tokens_count_once_every_replica_checks_them)
 
 /* -- levels -- */
 
-TEST(nothing_is_written_before_every_replica_speaks_the_level)
+TEST(nothing_is_written_before_every_replica_supports_the_level)
 {
     Muster__V1__PutRequest m = MUSTER__V1__PUT_REQUEST__INIT;
     struct answer answer;

@@ -88,7 +88,7 @@ static const struct {
     {"a secret", {"authorization", 13}, {"Bearer hunter2", 14}, NOT},
 };
 
-TEST(fields_go_into_the_peers_table_as_their_kind_says)
+TEST(fields_enter_the_peers_table_by_their_kind)
 {
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         size_t first, second, third;

@@ -277,7 +277,7 @@ TEST(window_updates_that_data_calls_for_are_ordinary)
 }
 
 /* nghttp2's own limit would apply at 1,000, by the machine's clock. */
-TEST(limit_of_resets_is_ours_alone)
+TEST(only_muster_limits_resets)
 {
     start(&(struct h2_limits){.resets_per_minute_max = 3000});
     for (uint32_t i = 0; i < 3000; i++) flood_rapid_reset(i);

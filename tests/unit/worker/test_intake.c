@@ -111,7 +111,7 @@ TEST(long_lines_and_bad_ones_are_rejected_and_counted)
     tear_down();
 }
 
-TEST(a_file_that_shrank_is_said)
+TEST(a_file_that_shrank_is_reported)
 {
     struct note note = {""};
     size_t lines;

@@ -324,7 +324,7 @@ TEST(a_backup_that_is_cut_short_is_refused_wherever_it_ends)
     sim_fs_close(bed.disk);
 }
 
-TEST(a_backup_of_a_later_release_is_refused_and_not_half_taken)
+TEST(a_backup_of_a_later_release_is_refused_completely)
 {
     static const struct {
         const char *why;

@@ -659,7 +659,7 @@ TEST(a_restore_that_cannot_be_done_changes_nothing)
     rig_close(&rig);
 }
 
-TEST(a_half_restored_directory_is_for_nobody_until_it_is_restored)
+TEST(a_half_restored_directory_is_refused_until_it_is_restored)
 {
     static const char *const pieces[] = {"2one", NULL};
     struct rig rig;

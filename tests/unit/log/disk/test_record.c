@@ -56,7 +56,7 @@ TEST(a_record_is_read_as_it_was_written)
         }
 }
 
-TEST(a_record_that_is_cut_off_says_how_much_it_takes)
+TEST(a_cut_record_reports_its_full_size)
 {
     struct log_record got = {.serial = 99}, record = {.kind = RECORD_COMMAND,
                                                       .serial = 1,

@@ -179,7 +179,7 @@ TEST(segments_are_zeroed_ahead_of_need)
     rig_close(&rig);
 }
 
-TEST(released_segments_are_recycled_and_never_speak_again)
+TEST(released_segments_are_recycled_and_their_records_never_reappear)
 {
     static struct rig_log log, found;
     struct rig rig;

@@ -371,7 +371,7 @@ GUARD_TEST(a_timeout_that_stays_due_is_not_asked_for_at_once, GUARD_7)
 }
 
 /* -- 8 -- */
-GUARD_TEST(a_late_answer_to_a_pre_vote_unseats_nobody, GUARD_8)
+GUARD_TEST(a_late_answer_to_a_pre_vote_deposes_no_leader, GUARD_8)
 {
     struct raft_message late = {
         .type = RAFT_REQUEST_VOTE_RESULT,
@@ -511,7 +511,7 @@ TEST(a_hand_over_to_nobody_is_refused)
 }
 
 /* -- 14 -- */
-GUARD_TEST(a_heir_that_lost_its_election_unseats_nobody, GUARD_14)
+GUARD_TEST(a_hand_over_target_that_lost_its_election_deposes_no_leader, GUARD_14)
 {
     uint64_t term;
 

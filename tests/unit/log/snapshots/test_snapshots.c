@@ -104,7 +104,7 @@ TEST(no_snapshot_is_taken_before_the_log_outweighs_the_last_one)
     replicas_close();
 }
 
-TEST(asked_for_it_is_taken_whatever_the_policy_says)
+TEST(a_requested_snapshot_is_taken_under_any_policy)
 {
     open_without_policy(1, 1);
     replicas_write(1);
@@ -338,7 +338,7 @@ static void slow_disk(size_t number, uint64_t kib_ns)
     CHECK_OK("slow", sim_fs_set_options(disk, &options));
 }
 
-TEST(an_install_gives_up_the_snapshot_that_is_being_taken)
+TEST(an_install_cancels_the_snapshot_that_is_being_taken)
 {
     open_without_policy(3, 3);
     replicas_write(300);

@@ -202,7 +202,7 @@ TEST(case_103_64_threads_give_10000_whole_lines)
 
 /* -- 104 -- */
 
-TEST(case_104_while_nobody_reads_heartbeats_are_dropped_and_transitions_kept)
+TEST(case_104_without_a_reader_heartbeats_are_dropped_and_transitions_kept)
 {
     enum { QUEUE = 100, BEATS = 4000, TRANSITIONS = 60 };
     int ends[2];

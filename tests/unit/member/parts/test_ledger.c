@@ -473,7 +473,7 @@ static void beat_all(struct member_ledger *ledger, uint64_t at)
     }
 }
 
-TEST(case_248_a_full_disk_disturbs_nobody_and_is_over_when_there_is_room)
+TEST(case_248_a_full_disk_affects_no_worker_and_ends_when_there_is_room)
 {
     struct rig rig;
     struct member_ledger *ledger;

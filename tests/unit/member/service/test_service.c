@@ -485,7 +485,7 @@ TEST(a_beating_worker_never_fails_and_costs_no_writes) /* 140, 242 */
     close_rig();
 }
 
-TEST(a_new_leader_fails_nobody_before_its_own_time) /* 88 */
+TEST(a_new_leader_fails_no_worker_before_its_own_timeout) /* 88 */
 {
     struct node *old, *next;
     uint64_t taken, at;

@@ -67,7 +67,7 @@ static struct lease_write leased(void)
     };
 }
 
-TEST(an_object_says_what_was_written_and_people_can_read_it)
+TEST(an_object_has_the_written_fields_in_readable_form)
 {
     struct lease_write write = leased();
     struct json *json = stored(&write, "");

@@ -147,7 +147,7 @@ TEST(compare_and_set_needs_the_revision_and_the_lease)
     rig_close(&d);
 }
 
-TEST(force_takes_a_leased_key_and_its_holder_learns_it)
+TEST(force_removes_a_leased_key_and_its_holder_is_notified)
 {
     struct rig d;
     struct hand h = {0};

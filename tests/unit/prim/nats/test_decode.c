@@ -54,7 +54,7 @@ static struct jet_stream stream_with(const char *instead_of, const char *with)
     return stream;
 }
 
-TEST(a_stream_is_fit_or_it_is_said_why_not)
+TEST(a_stream_is_suitable_or_the_reason_is_reported)
 {
     struct jet_stream stream = stream_with(NULL, NULL);
     CHECK_TEXT("fit", stream.fault, "");

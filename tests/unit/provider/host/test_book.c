@@ -395,7 +395,7 @@ TEST(a_failed_operation_ends_in_failed_with_an_error_that_can_be_reported)
     }
 }
 
-TEST(a_sighting_ends_the_operation_under_way)
+TEST(a_sighting_ends_the_running_operation)
 {
     const struct operation_end end = {.host = STR_EMPTY, .error = STR_EMPTY};
     struct book *book = library_open();
@@ -601,7 +601,7 @@ TEST(a_cursor_older_than_the_memory_of_removals_gets_everything)
     book_close(book);
 }
 
-TEST(a_cut_delta_goes_on_where_it_ended)
+TEST(a_cut_delta_continues_where_it_ended)
 {
     struct book *book = book_of(10);
     struct listing first, part;

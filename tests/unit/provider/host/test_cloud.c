@@ -218,7 +218,7 @@ TEST(interruptions_come_about_as_often_as_they_are_reported)
     world_close(&w);
 }
 
-TEST(a_changed_catalogue_is_taken_over_and_nobody_loses_a_machine)
+TEST(a_changed_catalogue_is_applied_without_losing_a_machine)
 {
     struct world w;
 

@@ -81,7 +81,7 @@ TEST(a_script_gets_its_task_and_its_answer_is_reported)
     fake_close(&host);
 }
 
-TEST(a_script_that_fails_fails_its_operation_with_words)
+TEST(a_failing_script_fails_its_operation_with_its_message)
 {
     static const struct {
         const char *why, *body, *says;

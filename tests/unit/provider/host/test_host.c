@@ -368,7 +368,7 @@ static void nothing(struct task *task)
     (void)task;
 }
 
-TEST(a_disk_that_fails_ends_the_provider_and_no_answer_goes_out)
+TEST(a_failing_disk_stops_the_provider_without_an_answer)
 {
     static const struct backend_ops ops = {
         .name = "trial", .start = trial_start, .close = trial_close};

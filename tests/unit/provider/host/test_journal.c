@@ -158,7 +158,7 @@ TEST(a_damaged_byte_is_refused_with_its_place_and_never_loses_what_was_sealed)
     buf_deinit(&heard.text);
 }
 
-TEST(bytes_of_a_client_are_never_taken_for_a_batch)
+TEST(bytes_of_a_client_are_never_read_as_a_batch)
 {
     struct buf file, forged;
     struct heard heard;

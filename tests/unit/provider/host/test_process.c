@@ -295,7 +295,7 @@ TEST(a_reused_process_number_is_not_the_machine)
     }
 }
 
-TEST(operations_that_died_with_their_provider_are_taken_up)
+TEST(operations_of_a_crashed_provider_are_resumed)
 {
     open_with((struct process_backend_options){.node_command = "> ready; exec sleep 300",
                                                .ready_file = "ready"});

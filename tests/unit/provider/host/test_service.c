@@ -185,7 +185,7 @@ static struct counted count_list(const struct world *w)
     return counted;
 }
 
-TEST(a_reader_that_stops_holds_up_nobody_and_gets_the_moment_it_asked_for)
+TEST(a_reader_that_stops_does_not_block_others_and_gets_its_own_snapshot)
 {
     struct world w;
     struct counted counted;
