@@ -814,7 +814,7 @@ TEST(a_rotation_keeps_the_old_root_as_long_as_it_is_needed)
     CHECK_ERR("too early to retire",
               cert_ca_retire(fs_real(), &p.ca_options, false, now(), &report, &note),
               ERR_PRECONDITION);
-    CHECK_HAS("says what is in the way", note.text, "leaf.pem is still signed by an old root");
+    CHECK_HAS("names the obstacle", note.text, "leaf.pem is still signed by an old root");
     CHECK_OK("renewed", cert_leaf_ensure(fs_real(), &p.leaf_options, NULL, now(), &leaf, &note));
     CHECK_TEXT("because", leaf.why, "signed by an older root");
     CHECK("the new leaf is good", openssl_says(": OK", verify));

@@ -267,6 +267,6 @@ TEST(files_of_ones_own_take_the_place_of_the_development_ca)
     struct note note = {""};
     CHECK_ERR("two of three", cert_workers_open(fs_real(), &options, now(), &ca, &note),
               ERR_INVALID);
-    CHECK_HAS("says so", note.text, "2 of 3");
+    CHECK_HAS("the message", note.text, "2 of 3");
     cert_workers_close(worker);
 }

@@ -141,7 +141,7 @@ TEST(no_fault_comes_early_or_to_a_fleet_that_is_not_whole)
     sight = seen(true);
     sight.heard[2] = (mono_time){now.ms - 60000};
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("a replica that somebody else killed", faults, 0);
+    CHECK_SIZE("a replica that the user killed", faults, 0);
     sight = seen(true);
     dev_chaos_look(&chaos, &sight, now);
     CHECK_SIZE("now", faults, 1);
@@ -179,7 +179,7 @@ TEST(a_replica_has_recovered_when_it_answers_after_its_restart)
     sight = seen(true);
     sight.began = hit;
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("what was seen before says nothing", heals, 0);
+    CHECK_SIZE("an observation from before does not count", heals, 0);
     sight = seen(true);
     dev_chaos_look(&chaos, &sight, now);
     CHECK_SIZE("back", heals, 1);

@@ -38,7 +38,7 @@ TEST(a_truncated_file_says_so)
     }
     CHECK("it was long", before > LONG_ENOUGH);
     CHECK_OK("end", buf_append_byte(&text, '\0'));
-    CHECK_HAS("it says so", (const char *)text.data, "older notes were dropped");
+    CHECK_HAS("the message", (const char *)text.data, "older notes were dropped");
     CHECK_HAS("and the new line is there", (const char *)text.data, "killed one");
     CHECK("behind it", strstr((const char *)text.data, "dropped") <
                            strstr((const char *)text.data, "killed one"));

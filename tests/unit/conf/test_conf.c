@@ -107,7 +107,7 @@ TEST(an_alias_sets_its_option)
     CHECK_TEXT("the next word is its value", conf_text(conf, "log.level"), "warn");
     conf_close(conf);
     CHECK_OK("loads", load(joined, NULL, NULL, &conf));
-    CHECK_TEXT("or what follows the =", conf_text(conf, "log.level"), "error");
+    CHECK_TEXT("or the text after the =", conf_text(conf, "log.level"), "error");
     conf_close(conf);
 }
 

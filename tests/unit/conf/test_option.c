@@ -34,7 +34,7 @@ TEST(the_table_of_these_tests_is_valid)
 {
     struct note note = {""};
     CHECK(note.text, option_table_valid(&test_table, &note));
-    CHECK_TEXT("and says nothing", note.text, "");
+    CHECK_TEXT("and gives no message", note.text, "");
 }
 
 static const char *const some[] = {"x", NULL};
@@ -97,7 +97,7 @@ TEST(a_table_that_breaks_a_rule_is_found_out)
         struct option_table table = {bad_tables[i].options, bad_tables[i].count};
         struct note note = {""};
         CHECK(bad_tables[i].why, !option_table_valid(&table, &note));
-        CHECK("the note says what", note.text[0] != '\0');
+        CHECK("the note has the reason", note.text[0] != '\0');
     }
 }
 

@@ -86,7 +86,7 @@ TEST(a_pending_change_is_reported_at_every_reload_until_it_is_reverted)
     CHECK_SIZE("waits", changes.waiting, 1);
     CHECK_OK("again", conf_reload(second, third, &changes));
     CHECK_SIZE("still waits", changes.waiting, 1);
-    CHECK_OK("taken back", conf_reload(third, fourth, &changes));
+    CHECK_OK("reverted", conf_reload(third, fourth, &changes));
     CHECK_SIZE("nothing to report", changes.count, 0);
     conf_close(first);
     conf_close(second);

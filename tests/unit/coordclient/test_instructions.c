@@ -47,7 +47,7 @@ TEST(an_id_that_is_none_is_ignored)
     CHECK_U64("too long", instructions_judge(&in, str_of(id, sizeof id), 5), INSTRUCTION_IGNORE);
     CHECK_U64("the longest", instructions_judge(&in, str_of(id, sizeof id - 1), 5),
               INSTRUCTION_TAKE);
-    CHECK_I64("what is ignored moves no mark", in.term, 5);
+    CHECK_I64("an ignored instruction moves no mark", in.term, 5);
     instructions_deinit(&in);
 }
 

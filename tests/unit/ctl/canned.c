@@ -161,7 +161,7 @@ enum err remote_call(struct remote *remote, const struct remote_method *method,
     size_t at = canned_find(method->path);
 
     (void)arena;
-    CHECK("there is somebody to ask", remote != NULL);
+    CHECK("there is an answer", remote != NULL);
     note_asked(method->path, request);
     if (at == ANSWERS_MAX) {
         note_set(note, "nobody answers %s", method->path);
@@ -184,7 +184,7 @@ enum err remote_stream(struct remote *remote, const struct remote_method *method
 {
     enum err err = ERR_OK;
 
-    CHECK("there is somebody to ask", remote != NULL);
+    CHECK("there is an answer", remote != NULL);
     note_asked(method->path, request);
     for (size_t i = 0; i < answer_count && !err; i++)
         if (strcmp(answers[i].path, method->path) == 0) err = each(owner, answers[i].answer, note);

@@ -175,7 +175,7 @@ TEST(an_export_goes_the_other_way_and_may_remove)
     CHECK_OK("copied", store_copy_export(&canned.ctl));
     CHECK_HAS("for programs", canned_printed(&canned),
               "{\"result\":\"copied\",\"keys\":1,\"hash\":\"");
-    CHECK_HAS("what was done", canned.ctl.out.data,
+    CHECK_HAS("the summary", canned.ctl.out.data,
               "\"written\":1,\"removed\":1,\"leased_left_out\":0,\"beside\":0}");
     CHECK("it is gone", side_find(etcd, STR("b")) == NULL);
     canned_close(&canned);

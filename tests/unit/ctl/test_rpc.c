@@ -253,7 +253,7 @@ TEST(the_answers_fields_and_how_many_there_are)
     canned_close(&canned);
     canned_open(&canned, CANNED_WORDS("--shards", "a", "--priority", "3000000000"));
     CHECK_ERR("33 bits", ctl_rpc_run(&canned.ctl, &queue), ERR_INVALID);
-    CHECK_TEXT("which, and what", canned.ctl.note.text,
+    CHECK_TEXT("the option and the value", canned.ctl.note.text,
                "--priority: needs a whole number of 32 bits, got '3000000000'");
     CHECK_TEXT("nothing was asked", canned_asked(queue.method.path), "");
     canned_close(&canned);
@@ -294,6 +294,6 @@ TEST(the_first_failure_to_print_is_kept)
     ctl_line(&canned.ctl, "8");
     ctl_append(&canned.ctl, STR_EMPTY); /* which fits */
     CHECK_ERR("it does not", canned.ctl.print_err, ERR_FULL);
-    CHECK_STR("what was there stays", buf_peek(&canned.ctl.out), STR("1234567\n"));
+    CHECK_STR("earlier output stays", buf_peek(&canned.ctl.out), STR("1234567\n"));
     canned_close(&canned);
 }

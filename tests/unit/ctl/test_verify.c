@@ -411,7 +411,7 @@ TEST(a_machine_that_never_arrives)
     facts.wait_ms = 0;
     CHECK_ERR("late", verify(CANNED_WORDS(NULL), false), ERR_UNSUPPORTED);
     CHECK_TEXT("how long", facts.entries[FACT_CREATE].seen, "still Creating after 0 s (--wait)");
-    CHECK_HAS("what was not tried", facts.entries[FACT_DRAIN].seen,
+    CHECK_HAS("the facts that were not tried", facts.entries[FACT_DRAIN].seen,
               "Create of m-0 did not end well");
     CHECK_HAS("and where it is", facts.entries[FACT_PUT_BACK].seen, ", and was Speculative");
     end();
@@ -431,7 +431,7 @@ TEST(a_dry_run_touches_nothing)
 {
     defaults();
     CHECK_OK("it reads", verify(CANNED_WORDS(NULL), true));
-    CHECK_HAS("what it would do", canned_warned(), "would work on m-0");
+    CHECK_HAS("the planned steps", canned_warned(), "would work on m-0");
     CHECK_I64("a fact that reads", result_of(FACT_LIST), FACT_PASS);
     CHECK_TEXT("one that changes", facts.entries[FACT_CREATE].seen, "--dry-run");
     CHECK_I64("no machine has a mark", model[0].epoch, 0);

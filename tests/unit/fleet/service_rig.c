@@ -242,7 +242,7 @@ static bool has_leader(void *context)
 
 struct rig_node *rig_leader(void)
 {
-    CHECK("somebody leads",
+    CHECK("a replica leads",
           find_leader() || sim_wait(rig.sim, has_leader, NULL, RIG_WAIT_MS) == SIM_REACHED);
     return find_leader();
 }

@@ -348,7 +348,7 @@ static void carry_out(struct stage *s, const struct admit_request *request,
             CHECK("two never share an address",
                   strcmp(s->members[i].address, s->members[j].address) != 0);
     }
-    CHECK("somebody votes", voters > 0);
+    CHECK("a replica votes", voters > 0);
 }
 
 /* Replicas ask one after the other, repeatedly. */

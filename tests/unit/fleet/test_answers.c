@@ -222,7 +222,7 @@ TEST(a_repeat_is_answered_and_not_applied)
     CHECK_U64("without an id", apply(&m, "", ADD), FLEET_SHARD_EXISTS);
     CHECK_U64("another kind under an old id is no repeat", apply(&m, "x", REMOVE), FLEET_DONE);
     CHECK_U64("late", apply(&m, "x", ADD), FLEET_DONE);
-    CHECK("and it does not bring back what was removed since",
+    CHECK("and it does not restore ids removed since",
           !fleet_find(fleet_machine_fleet(machine), FLEET_SHARDS, STR("a"), STR_EMPTY, &shard));
     fleet_machine_close(machine);
 }
@@ -259,7 +259,7 @@ TEST(a_snapshot_carries_the_answers)
             FLEET_SHARD_EXISTS);
         CHECK_U64("z", apply(&second, "z", REMOVE), FLEET_SHARD_NOT_FOUND);
         copy(&first, &second, pieces[i]);
-        CHECK_U64("a restore forgets what was here", apply(&second, "z", REMOVE), FLEET_DONE);
+        CHECK_U64("a restore drops the old ids", apply(&second, "z", REMOVE), FLEET_DONE);
         fleet_machine_close(from);
         fleet_machine_close(to);
     }

@@ -519,9 +519,9 @@ TEST(memory_is_counted_and_given_back)
         snprintf(value, sizeof value, "r-%u", i);
         run(fleet, unassign("rack", value));
     }
-    CHECK_U64("given back", fleet_bytes(fleet), shard);
+    CHECK_U64("freed", fleet_bytes(fleet), shard);
     run(fleet, removal("a"));
-    CHECK_U64("given back", fleet_bytes(fleet), empty);
+    CHECK_U64("freed", fleet_bytes(fleet), empty);
     fleet_close(fleet);
     fleet_close(NULL);
 }
@@ -620,7 +620,7 @@ TEST(a_view_costs_only_the_rows_removed_while_it_is_open)
     run(fleet, removal("a"));
     CHECK("handed over, not copied", fleet_bytes(fleet) <= open);
     fleet_view_close(view);
-    CHECK("given back", fleet_bytes(fleet) < 4096);
+    CHECK("freed", fleet_bytes(fleet) < 4096);
     fleet_close(fleet);
 }
 
@@ -699,7 +699,7 @@ TEST(rows_may_come_and_go_in_any_order)
             CHECK("unassigned", fleet_apply(fleet, &command).changed);
             if (i % 500 == 0) check_sorted(fleet, MANY - 1 - i);
         }
-        CHECK_U64("all given back", fleet_bytes(fleet), empty);
+        CHECK_U64("all memory is freed", fleet_bytes(fleet), empty);
         fleet_close(fleet);
     }
 }
@@ -843,7 +843,7 @@ TEST(a_domain_leaves_a_limited_number_of_shards)
         at_level(fleet, ++index, FLEET_LEAVING_LEVEL, unassign("z", "1"));
     }
     CHECK_U64("one too many", result.status, FLEET_FULL);
-    CHECK_TEXT("says of what", result.field, "shards that a domain is leaving");
+    CHECK_TEXT("names the table", result.field, "shards that a domain is leaving");
     CHECK_U64("back to one of them",
               at_level(fleet, ++index, FLEET_LEAVING_LEVEL, assign("z", "1", id[3])).status,
               FLEET_DOMAIN_LEAVING);

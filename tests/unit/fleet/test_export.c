@@ -242,7 +242,7 @@ TEST(a_client_that_does_not_read_loses_its_stream_and_blocks_others_only_briefly
     start(&second, SAVE, false);
     wait_end(&second);
     CHECK_U64("one at a time", second.outcome.status, GRPC_RESOURCE_EXHAUSTED);
-    CHECK_HAS("says so", second.text, "another one is under way");
+    CHECK_HAS("the message", second.text, "another one is under way");
     rig_run(2 * STALL_MS); /* the paused client does not read buffered bytes either */
     CHECK("memory did not grow with it",
           fleet_bytes(fleet_machine_fleet(fleet_service_machine(node->service))) <= before);

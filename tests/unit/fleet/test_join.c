@@ -102,7 +102,7 @@ TEST(a_leader_fixes_its_own_entry_at_once_whatever_the_wait)
     effects = join_step(&join, JOIN_LOOK, &leads, now);
     CHECK("now", effects.fix && !effects.ask);
     effects = join_step(&join, JOIN_ANSWERED, &leads, now);
-    CHECK("then it waits as everybody", !effects.fix && effects.wake_at.ms > now.ms);
+    CHECK("then it waits like any replica", !effects.fix && effects.wake_at.ms > now.ms);
     leads.in_place = true;
     CHECK("in place", join_step(&join, JOIN_LOOK, &leads, now).settled);
 }
@@ -126,7 +126,7 @@ TEST(one_that_was_removed_stays_out_and_one_that_was_moved_does_not)
     effects = join_step(&join, JOIN_LOOK, &stranger, now);
     CHECK("and it stays out",
           !effects.removed && !effects.ask && effects.wake_at.ms == MONO_NEVER.ms);
-    CHECK("until somebody makes it a member", join_step(&join, JOIN_LOOK, &moved, now).ask);
+    CHECK("until the leader makes it a member", join_step(&join, JOIN_LOOK, &moved, now).ask);
 }
 
 /* Random sequences. A replica never has two requests at once, never asks before the wait is over,

@@ -101,7 +101,7 @@ TEST(replies_carry_the_result_and_the_service_sees_every_command)
     CHECK_U64("unreadable", result.status, FLEET_UNREADABLE);
     CHECK("without a command", !seen.had_command);
     result = apply(&m, 8, "{\"kind\":2}", &reply);
-    CHECK_U64("without what it needs", result.status, FLEET_PAYLOAD_MISSING);
+    CHECK_U64("without its payload", result.status, FLEET_PAYLOAD_MISSING);
     result = apply(&m, 9, "{\"kind\":2,\"remove_shard\":{\"id\":\"a\"}}", &reply);
     CHECK_U32("freed", result.domains_freed, 1);
     CHECK_U32("all seen", seen.applied, 7);

@@ -212,7 +212,7 @@ TEST(commands_and_snapshots_have_these_bytes)
     CHECK_OK("another", run(roster, (struct roster_command){ROSTER_PUT, entry(1, "n", "", "")}));
     snapshot(roster, 1, &bytes);
     CHECK_STR("snapshot", buf_peek(&bytes), str_of(snapshot_bytes, sizeof snapshot_bytes - 1));
-    CHECK_U64("the hash is part of what replicas compare", hash_of(roster), 0xfab503c13af7d2ed);
+    CHECK_U64("replicas compare the hash", hash_of(roster), 0xfab503c13af7d2ed);
     buf_deinit(&bytes);
     roster_close(roster);
 }
@@ -280,7 +280,7 @@ TEST(a_snapshot_restored_anywhere_is_the_same_state)
 
         CHECK_OK("open", roster_open(&one));
         CHECK_OK("open", roster_open(&other));
-        CHECK_OK("what it held before goes", put(other, 77, "old", "x:1"));
+        CHECK_OK("its old content is dropped", put(other, 77, "old", "x:1"));
         buf_init(&bytes, 1 << 20);
         for (uint64_t i = prng_below(&prng, 200); i > 0; i--) {
             char name[32], address[32];

@@ -499,7 +499,7 @@ TEST(a_running_list_is_not_shared_with_later_callers)
     CHECK("some rows a turn", turns > ROWS / 1024);
     rig_wait(&late);
     got = rig_message(&late, &bigfleet__v1alpha1__list_domain_assignments_response__descriptor);
-    CHECK_SIZE("with what was acknowledged", got->n_assignments, ROWS + 1);
+    CHECK_SIZE("with the acknowledged writes", got->n_assignments, ROWS + 1);
     CHECK_TEXT("in its place", got->assignments[ROWS]->topology_value, "new");
     rig_answer_deinit(&early);
     rig_answer_deinit(&late);
@@ -613,11 +613,11 @@ TEST(refusals_of_the_tables_have_their_status)
     last = replica_status(rig_leader()->replica).last;
     answer = rig_try_report((struct rig_call){0}, (struct rig_report){.shard = long_id});
     CHECK_U64("ReportShard: not to be tried again", answer->status, GRPC_INVALID_ARGUMENT);
-    CHECK_HAS("says why", answer->text, "shard_id: at most 253 bytes");
+    CHECK_HAS("the reason", answer->text, "shard_id: at most 253 bytes");
     answer = rig_try_report((struct rig_call){0},
                             (struct rig_report){.shard = "s", .address = long_address});
     CHECK_U64("so is its address", answer->status, GRPC_INVALID_ARGUMENT);
-    CHECK_HAS("says why", answer->text, "shard_address: at most 512 bytes");
+    CHECK_HAS("the reason", answer->text, "shard_address: at most 512 bytes");
     CHECK_U64("nothing in the log", replica_status(rig_leader()->replica).last, last);
     CHECK("counted", metric("muster_coordinator_reports_total{result=\"refused\"}") == 2);
     bind.cluster_id = (char *)(uintptr_t) "c";
@@ -800,7 +800,8 @@ TEST(every_outcome_of_an_ack_takes_the_instruction_off_and_is_counted)
                RIG_LINES(&rig.nodes[0], "\"event\":\"instruction-refused\"",
                          "\"outcome\":\"failed\"", "because"),
                1);
-    CHECK_SIZE("what was accepted is not", RIG_LINES(&rig.nodes[0], "instruction-refused"), 5);
+    CHECK_SIZE("an accepted instruction is not", RIG_LINES(&rig.nodes[0], "instruction-refused"),
+               5);
     rig_close();
 }
 
@@ -1010,7 +1011,7 @@ TEST(every_change_is_audited_with_its_actor)
                RIG_LINES(&rig.nodes[0], "\"audit\":\"AssignDomain\"", "\"result\":\"done\"",
                          "\"key\":\"rack\""),
                1);
-    CHECK_SIZE("what was refused too",
+    CHECK_SIZE("refused calls, too",
                RIG_LINES(&rig.nodes[0], "\"audit\":\"AssignDomain\"",
                          "\"result\":\"shard not found\"", "\"changed\":false"),
                1);

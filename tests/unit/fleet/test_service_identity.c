@@ -37,8 +37,8 @@ TEST(t9_a_shard_reports_for_itself_alone)
     answer = rig_try_report((struct rig_call){.client = SHARD_A},
                             (struct rig_report){.shard = "shard-b", .cycle = 1});
     CHECK_U64("another's", answer->status, GRPC_PERMISSION_DENIED);
-    CHECK_HAS("names what was shown", answer->text, "bigfleet://shard/shard-a");
-    CHECK_HAS("and what is needed", answer->text, "bigfleet://shard/shard-b");
+    CHECK_HAS("names the shown identity", answer->text, "bigfleet://shard/shard-a");
+    CHECK_HAS("and the needed one", answer->text, "bigfleet://shard/shard-b");
     CHECK_U64("an administrator", report(ADMIN, "shard-a"), GRPC_PERMISSION_DENIED);
     CHECK_U64("empty comes before identity", report(SHARD_A, ""), GRPC_INVALID_ARGUMENT);
     CHECK("the refusal is logged",

@@ -106,7 +106,7 @@ TEST(a_new_leader_begins_with_nothing_and_so_does_an_old_one)
     CHECK_SIZE("no instruction", rig_instructions("")->n_instructions, 0);
     CHECK("the old one shows no queue",
           !rig_metric(first, "bigfleet_coordinator_pending_instructions{shard=\"s\"}", &value));
-    CHECK("but counts what it dropped",
+    CHECK("but counts the dropped ones",
           metric(first, "muster_coordinator_instructions_dropped_total{reason=\"term\"}") == 1);
     rig_report((struct rig_report){.shard = "s", .epoch = 3, .cycle = 1, .total = 4});
     CHECK_I64("the order restarts", rig_reports("")->reports[0]->summary->total_machines, 4);
@@ -231,7 +231,7 @@ TEST(a_cut_leader_answers_nothing)
     CHECK("no read", read.status != GRPC_OK);
     CHECK("no report", report.status != GRPC_OK);
     CHECK_ERR("the write is a don't know", write.err, ERR_UNKNOWN);
-    CHECK_U64("as the original says it", write.status, GRPC_UNAVAILABLE);
+    CHECK_U64("the original's text", write.status, GRPC_UNAVAILABLE);
     CHECK_TEXT("and never a no", write.applied, "(none)");
     rig_cut(old, false);
     rig_run(3000);

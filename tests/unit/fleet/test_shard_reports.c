@@ -301,7 +301,7 @@ TEST(the_newest_word_about_a_topic_is_the_only_one)
     CHECK_TEXT("in place of the older", queue_of("shard-a"), "other unassign ");
     CHECK_OK("id of one, topic of the other", queue("shard-a", "other", "rack=1", 7, 4));
     CHECK_TEXT("replaces both", queue_of("shard-a"), "other ");
-    CHECK("an ack of what was replaced is of nothing", !ack(STR("shard-a"), STR("assign")));
+    CHECK("an ack of a replaced instruction has no effect", !ack(STR("shard-a"), STR("assign")));
     close_reports();
 }
 
@@ -374,7 +374,7 @@ TEST(silence_is_reported_once_longest_first)
     CHECK_SIZE("two", reports->silent_count, 2);
     CHECK("shown", find("shard-b")->silent && !find("shard-a")->silent);
     CHECK("it is back", take("shard-b", 1, 1, "s", "", 150).back);
-    CHECK("and says so once", !take("shard-b", 1, 2, "s", "", 151).back);
+    CHECK("and reports it once", !take("shard-b", 1, 2, "s", "", 151).back);
     CHECK_SIZE("one", reports->silent_count, 1);
     reports_remove(reports, STR("shard-c"));
     CHECK_SIZE("none", reports->silent_count, 0);

@@ -69,7 +69,7 @@ TEST(an_archive_of_the_original_is_opened_as_it_was_saved)
     CHECK_U64("index", facts->index, 12);
     CHECK_U64("term", facts->term, 2);
     CHECK_U64("one shard", facts->rows.of[FLEET_SHARDS], 1);
-    CHECK_U64("lacks what the original does not have", facts->lacks_count, 1);
+    CHECK_U64("lacks the fields that the original does not have", facts->lacks_count, 1);
     CHECK_TEXT("by name", facts->lacks[0], "roster");
     archive_close(archive);
     sim_fs_close(bed.disk);

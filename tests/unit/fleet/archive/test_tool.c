@@ -64,7 +64,7 @@ TEST(the_text_shows_what_was_restored_and_what_to_do_next)
 
     bed_open(&bed);
     CHECK_OK(bed.note.text, restore(&bed));
-    CHECK_HAS("what", said(&bed),
+    CHECK_HAS("the content", said(&bed),
               "restored snapshot index=12 term=2 into /data as single-voter n0");
     CHECK_HAS("next", said(&bed), "start this replica first");
     CHECK_HAS("a clock behind the backup", said(&bed), "set it right");
@@ -100,7 +100,7 @@ TEST(data_of_a_replica_is_replaced_only_when_that_is_wanted)
 
     bed_open(&bed);
     CHECK_OK(bed.note.text, restore(&bed));
-    CHECK_ERR("somebody's", restore(&bed), ERR_EXISTS);
+    CHECK_ERR("a directory in use", restore(&bed), ERR_EXISTS);
     CHECK_HAS("how to go on", bed.note.text, "say --yes");
     bed.request.replaces = true;
     CHECK_OK(bed.note.text, restore(&bed));
@@ -120,14 +120,14 @@ TEST(verification_says_what_is_there_and_changes_nothing)
     bed_open(&bed);
     CHECK_OK("sound", archive_tool_verify(bed.request.to.fs, bed.request.archive, false, NULL,
                                           &bed.out, &bed.note));
-    CHECK_HAS("what", said(&bed), "verified backup index=12 term=2 in /b.muster");
+    CHECK_HAS("the content", said(&bed), "verified backup index=12 term=2 in /b.muster");
     CHECK_HAS("each section", said(&bed), "section fleet: ");
     CHECK_HAS("rows", said(&bed), "holds: 12 shards");
     CHECK_ERR("nothing made", fs_stat(bed.request.to.fs, "/data", &info), ERR_NOT_FOUND);
     buf_clear(&bed.out);
     CHECK_OK("as JSON", archive_tool_verify(bed.request.to.fs, bed.request.archive, true, NULL,
                                             &bed.out, &bed.note));
-    CHECK_HAS("what", said(&bed), "\"result\":\"verified\"");
+    CHECK_HAS("the content", said(&bed), "\"result\":\"verified\"");
     bed_close(&bed);
 }
 
