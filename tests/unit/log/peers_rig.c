@@ -449,7 +449,7 @@ bool stranger_take(struct stranger *s, struct peer_frame *ret_frame)
         frame_take(&s->in, str_tail(buf_peek(&s->got), s->got_at), ret_frame, &size, NULL);
 
     if (err == ERR_NOT_READY) return false;
-    CHECK_OK("what comes back is frames", err);
+    CHECK_OK("the answer consists of frames", err);
     s->got_at += size;
     return true;
 }

@@ -109,7 +109,7 @@ static enum err decode(struct frame_link link, struct str from, struct peer_fram
     if (err) {
         CHECK_U64("the link stays where it was", link.number, number);
         CHECK_U64("nothing is given", size, 12345);
-        if (err != ERR_NOT_READY) CHECK("it says why", note.text[0] != '\0');
+        if (err != ERR_NOT_READY) CHECK("the note has the reason", note.text[0] != '\0');
     } else {
         CHECK_U64("the link moves on", link.number, number + 1);
         CHECK_SIZE("the whole frame", size, from.len);
@@ -230,7 +230,7 @@ TEST(entries_come_back_in_order_with_their_indexes)
     }
     CHECK_SIZE("all", count, 3);
     CHECK("and no more", !frame_next_entry(&f, &entry));
-    CHECK_U64("what was before stays", f.u.append.prev_index, 41);
+    CHECK_U64("earlier content stays", f.u.append.prev_index, 41);
     buf_deinit(&bytes);
 }
 

@@ -181,7 +181,7 @@ TEST(an_address_must_be_one)
         enum err move = members_change(&s.view, CHANGE_ADDRESS, 2, cases[i].address, &next, &note);
         CHECK_ERR(cases[i].address.at, add, cases[i].want);
         CHECK_ERR(cases[i].address.at, move, cases[i].want);
-        CHECK("a note says why", !cases[i].want || note.text[0]);
+        CHECK("a note has the reason", !cases[i].want || note.text[0]);
     }
     memset(text, 'a', sizeof text);
     memcpy(text + sizeof text - 2, ":1", 2);
@@ -200,11 +200,11 @@ TEST(an_address_belongs_to_one_member)
     struct note note = {""};
 
     situation_make(&s, "VVL");
-    CHECK_ERR("a newcomer where somebody is",
+    CHECK_ERR("a newcomer at a member's address",
               members_change(&s.view, CHANGE_ADD, 9, STR("replica-3:7791"), &next, &note),
               ERR_EXISTS);
     CHECK_HAS("the note", note.text, "0000000000000003 is a member at replica-3:7791");
-    CHECK_ERR("a move to where somebody is",
+    CHECK_ERR("a move to a member's address",
               members_change(&s.view, CHANGE_ADDRESS, 2, STR("replica-1:7791"), &next, &note),
               ERR_EXISTS);
     CHECK_HAS("the note", note.text, "0000000000000001 is a member at replica-1:7791");
@@ -221,7 +221,7 @@ TEST(a_member_that_takes_an_address_leaves_its_own_to_the_member_listed_there)
     CHECK_TEXT("it is there", next.at[1].address, "replica-3:7791");
     CHECK_TEXT("the other where it was", next.at[2].address, "replica-2:7791");
     CHECK_TEXT("the third stays", next.at[0].address, "replica-1:7791");
-    CHECK_ERR("what it has it need not take",
+    CHECK_ERR("it need not take its own address",
               members_change(&s.view, CHANGE_TAKE, 2, STR("replica-2:7791"), &next, NULL),
               ERR_EXISTS);
 }

@@ -225,7 +225,7 @@ TEST_BOTH(a_peer_that_reads_nothing_costs_at_most_a_full_queue)
     CHECK("all is counted", rig_node_counter(a, "frames_dropped", "reason=\"full\"") >= 100);
     b->refuse = false;
     peers_resume(b->peers);
-    RIG_UNTIL("what was accepted arrives", b->entries == index);
+    RIG_UNTIL("the accepted frames arrive", b->entries == index);
     CHECK_U64("without a gap", b->order_errors, 0);
     free(source.room);
     rig_close();
@@ -414,7 +414,7 @@ TEST_BOTH(a_removed_peer_is_disconnected_but_still_heard)
     CHECK("gone", !peers_connected(a->peers, 2));
     CHECK_ERR("no more sent", peers_send(a->peers, 2, &frame), ERR_UNAVAILABLE);
     RIG_UNTIL("it is notified", rig_node_log_count(b, "a replica closed its connection") == 1);
-    CHECK_OK("what it says", peers_send(b->peers, 1, &frame));
+    CHECK_OK("send a frame", peers_send(b->peers, 1, &frame));
     RIG_UNTIL("its frame arrives", a->frames == 1);
     rig_node_set(0, 2, 1, 2);
     RIG_UNTIL("and back", peers_connected(a->peers, 2));
@@ -454,7 +454,7 @@ TEST_BOTH(another_identity_at_the_same_address_is_not_spoken_to)
     CHECK_OK("set", peers_set(a->peers, &(struct peer_where){2, wiped->address}, 1));
     RIG_UNTIL("refused, again and again", rig_refused(wiped, "receiver") >= 3);
     CHECK("never connected", !peers_connected(a->peers, 2));
-    CHECK("it says why", rig_node_log_count(wiped, "for 0000000000000002") > 0);
+    CHECK("the reason", rig_node_log_count(wiped, "for 0000000000000002") > 0);
     CHECK_SIZE("reported once", rig_node_log_count(a, "cannot connect to a replica: retrying"), 1);
     rig_close();
 }

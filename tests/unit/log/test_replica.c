@@ -280,7 +280,7 @@ TEST_BOTH(three_agree_on_one_leader_and_one_order)
     for (size_t i = 0; i < 3; i++) {
         CHECK_I64("a", rig_number(&rig.nodes[i], "a"), 150);
         CHECK_U64("the same state", trial_hash(rig.nodes[i].trial), trial_hash(leader->trial));
-        CHECK_U64("everybody knows the leader", replica_status(rig.nodes[i].replica).leader_id,
+        CHECK_U64("every replica knows the leader", replica_status(rig.nodes[i].replica).leader_id,
                   leader->id);
         CHECK_TEXT("and where it is", replica_status(rig.nodes[i].replica).leader_address,
                    leader->address);

@@ -152,7 +152,7 @@ TEST(rules_that_are_not_met_are_named)
     rig_run(3000);
     call = rig_change(leader, 0, CHANGE_PROMOTE, &rig.nodes[3]);
     CHECK_ERR("not while it does not answer", answer_of(call), ERR_NOT_READY);
-    CHECK("and says why", strlen(call->note.text) > 0);
+    CHECK("and the reason", strlen(call->note.text) > 0);
     rig_close();
 }
 
@@ -275,7 +275,8 @@ TEST(an_address_changes_in_place)
     CHECK_OK("written", change(CHANGE_ADDRESS, moved));
     CHECK_OK("works", answer_of(rig_add(rig_leader(), 0, "n", 1)));
     RIG_UNTIL("found at its new address", rig_number(moved, "n") == 1);
-    CHECK_TEXT("as everybody sees", find_member(rig_leader(), moved->id)->address, moved->address);
+    CHECK_TEXT("in the view of every replica", find_member(rig_leader(), moved->id)->address,
+               moved->address);
     CHECK_U64("with the vote it had", find_member(rig_leader(), moved->id)->role, MEMBER_VOTER);
     rig_close();
 }

@@ -36,9 +36,9 @@ static void check_fail_stop(uint32_t writes, uint32_t syncs)
     rig_run(2000); /* virtual time: a replica that never stops takes no longer */
     CHECK("the leader stops", old->stopped);
     CHECK("because of its disk", old->stopped == ERR_IO);
-    CHECK_HAS("naming what it did", old->why.text, "log");
+    CHECK_HAS("names the operation", old->why.text, "log");
     enum err err = answer_of(call);
-    CHECK("what was under way is unknown, or was done by the others",
+    CHECK("an open proposal is unknown, or the others applied it",
           err == ERR_UNKNOWN || err == ERR_OK);
     CHECK_ERR("nothing more is taken", answer_of(rig_add(old, 2, "n", 1)), ERR_CLOSED);
     CHECK_ERR("or read", answer_of(rig_read(old, 3)), ERR_CLOSED);

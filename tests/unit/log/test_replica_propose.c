@@ -70,7 +70,7 @@ TEST(a_proposal_that_cannot_be_is_refused_with_its_reason)
     last = replica_status(node->replica).last;
     CHECK_ERR("an actor too long", answer_of(propose_raw(node, 0, 1, 1, STR("x"), str_from(actor))),
               ERR_TOO_LARGE);
-    CHECK_U64("one entry for the callback, none for what was refused",
+    CHECK_U64("one entry for the callback, none for the refused proposal",
               replica_status(node->replica).last, last + 1);
     CHECK("counted by result",
           rig_counter(node, "muster_log_proposals_total{result=\"TOO_LARGE\"} ") == 2);
@@ -140,7 +140,7 @@ TEST(a_machine_over_its_quota_accepts_only_commands_that_free)
     proposal->flags = PROPOSE_FREES;
     call->done = false;
     replica_propose(node->replica, &proposal, 1);
-    CHECK_OK("what frees is taken", answer_of(call));
+    CHECK_OK("a command that frees is accepted", answer_of(call));
     CHECK_U64("the caller's flags are the caller's", proposal->flags, PROPOSE_FREES);
     free(value);
     rig_close();
@@ -188,7 +188,7 @@ TEST(a_reserved_share_stays_free_for_its_machine)
     replica_propose(node->replica, batch, 20);
     rig_set(node, 20, "k", value);
     rig_set(node, 21, "k", value);
-    CHECK_OK("it gets what is shared", answer_of(&rig.calls[2]));
+    CHECK_OK("it gets the shared part", answer_of(&rig.calls[2]));
     CHECK_ERR("and no more", answer_of(&rig.calls[3]), ERR_FULL);
     CHECK_OK("the first machine has its own", answer_of(&rig.calls[20]));
     CHECK_OK("all of it", answer_of(&rig.calls[21]));
@@ -282,7 +282,7 @@ TEST(a_leader_that_is_cut_off_answers_unknown_for_open_proposals)
     CHECK_OK("and go on", answer_of(rig_add(rig_leader(), 2, "n", 100)));
     rig_cut(old->number, false);
     RIG_UNTIL("all agree again", rig_settled());
-    CHECK_I64("what was unknown was not applied this time", rig_number(old, "n"), 101);
+    CHECK_I64("the unknown proposal was not applied this time", rig_number(old, "n"), 101);
     rig_close();
 }
 
@@ -445,7 +445,7 @@ TEST(the_replicated_clock_follows_the_leader_and_never_runs_ahead)
     rig_run(100);
     CHECK_OK("the next one does", answer_of(rig_add(leader, 0, "n", 1)));
     after = replica_status(leader->replica).clock_ns;
-    CHECK("by what has passed", after - before >= 90 * NS_PER_MS);
+    CHECK("by the elapsed time", after - before >= 90 * NS_PER_MS);
     CHECK("and no more", after - before <= sim_now(rig.sim).ns - wall);
     rig_run(5000);
     before = replica_status(leader->replica).clock_ns;

@@ -50,7 +50,7 @@ TEST(a_leader_cut_off_answers_no_read)
     struct call *stale = rig_read(old, 1);
     RIG_UNTIL("the others lead", rig_has_new_leader(old));
     CHECK_OK("and write", answer_of(rig_add(rig_leader(), 2, "n", 1)));
-    CHECK_ERR("never answered with what is old", answer_of(stale), ERR_NOT_LEADER);
+    CHECK_ERR("never answered with old state", answer_of(stale), ERR_NOT_LEADER);
     rig_close();
 }
 
@@ -97,7 +97,7 @@ TEST(an_answer_to_an_older_round_proves_nothing)
     sim_link_block(quick->host, leader->host, true);
     rig_read(leader, 2);
     rig_run(150);
-    CHECK("what it says is about round 1", !rig.calls[2].done);
+    CHECK("the answer is about round 1", !rig.calls[2].done);
     CHECK_ERR("round 2 ends with the leadership", answer_of(&rig.calls[2]), ERR_NOT_LEADER);
     rig_close();
 }

@@ -212,7 +212,7 @@ TEST(case_142_144_148_revoke_before_assign)
         CHECK_U64("still", rig_partition(rig, moving[i]).state, MEMBER_REVOKING);
         op.epoch = old;
         op.text = STR("ckpt-7");
-        CHECK_U64("given back", rig_op(rig, &op).status, MEMBER_S_DONE);
+        CHECK_U64("released", rig_op(rig, &op).status, MEMBER_S_DONE);
         p = rig_partition(rig, moving[i]);
         CHECK("granted in the same entry",
               p.state == MEMBER_OWNED && str_equal(p.owner, STR("w3")));
@@ -375,7 +375,8 @@ TEST(case_152_a_worker_outside_the_hand_over_delays_nothing)
     for (size_t i = 0; i < rig->beater_count; i++)
         if (!strcmp(rig->beaters[i].id, "w3")) rig->beaters[i].phase = MEMBER_DRAINING;
     rig_run(rig, 2000);
-    CHECK_U32("its successors have all but what goes to the frozen one", rig_owned(rig, "w3"), 0);
+    CHECK_U32("its successors have all partitions except the paused one's", rig_owned(rig, "w3"),
+              0);
     CHECK_U64("which waits", member_counts(rig->m).of_state[MEMBER_FREE], 1);
     CHECK_STR("for w1", rig_partition(rig, 2).target, STR("w1"));
     (void)rig_beat(rig, "w1", MEMBER_READY, 2);

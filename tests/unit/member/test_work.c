@@ -68,7 +68,7 @@ TEST(case_219_220_pending_running_done)
     CHECK_U64("done", item(rig, 0).state, MEMBER_ITEM_DONE);
     CHECK_STR("with", item(rig, 0).result, STR("result"));
     CHECK_U64("again", say(rig, MEMBER_OP_SUBMIT, "w0", 0), MEMBER_S_FINAL);
-    CHECK_U64("nor given back", say(rig, MEMBER_OP_RELEASE, "w0", 0), MEMBER_S_FINAL);
+    CHECK_U64("nor released", say(rig, MEMBER_OP_RELEASE, "w0", 0), MEMBER_S_FINAL);
     CHECK_U64("still", item(rig, 0).state, MEMBER_ITEM_DONE);
     CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_WORK_COMPLETED, "w0"), 1);
     rig_close(rig);

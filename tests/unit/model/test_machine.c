@@ -221,7 +221,7 @@ TEST(allocatable_counts_when_it_names_anything)
     CHECK_OK("shape", resources_set(&m.resources, 3, 8000, QUANTITY_DECIMAL_SI));
     CHECK("the shape", machine_capacity(&m) == &m.resources);
     CHECK_OK("less", resources_set(&m.allocatable, 3, 7000, QUANTITY_DECIMAL_SI));
-    CHECK("what is left of it", machine_capacity(&m) == &m.allocatable);
+    CHECK("the rest of the amount", machine_capacity(&m) == &m.allocatable);
 }
 
 static char big[FINGERPRINT_MAX + 1];

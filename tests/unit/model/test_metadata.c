@@ -219,7 +219,7 @@ TEST(each_key_is_read_for_itself)
     CHECK_STR("absent: as it was", m.stamp.fingerprint, STR("kept"));
     CHECK_STR("any byte in a group", m.stamp.group, STR("g\0"));
     CHECK_OK("none at all", metadata_decode(NULL, 0, &m, &note));
-    CHECK_TEXT("says nothing", note.text, "");
+    CHECK_TEXT("without a reason", note.text, "");
     CHECK_OK("without a note", metadata_decode(pairs + 1, 1, &m, NULL));
     CHECK_ERR("without a note", metadata_decode(pairs, 5, &m, NULL), ERR_PARSE);
 }

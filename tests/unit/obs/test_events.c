@@ -114,7 +114,7 @@ TEST(lines_are_appended_and_nowhere_is_a_sink_too)
     events_close(events);
     CHECK("mode", stat(path, &info) == 0 && (info.st_mode & 0777) == 0644);
     events = sink(file_options(path));
-    CHECK_OK("after what is there", events_write(events, EVENT_KEEP, STR("{}")));
+    CHECK_OK("after the existing bytes", events_write(events, EVENT_KEEP, STR("{}")));
     events_close(events);
     CHECK_U64("size", (uint64_t)(stat(path, &info), info.st_size), 16 + EVENTS_LINE_MAX + 3);
     events = sink((struct events_options){.kind = EVENTS_NONE});
@@ -185,7 +185,7 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK_OK("queued", events_write(events, EVENT_KEEP, STR("{\"n\":2}")));
     CHECK_OK("queued", events_write(events, EVENT_MAY_DROP, STR("{\"beat\":2}")));
     CHECK_I64("reported once", reported.times, 1);
-    CHECK_HAS("what", reported.last, "err=NO_SPACE");
+    CHECK_HAS("the failure", reported.last, "err=NO_SPACE");
     CHECK_ERR("a beat too many is dropped",
               events_write(events, EVENT_MAY_DROP, STR("{\"beat\":3}")), ERR_FULL);
     CHECK_OK("a transition takes the oldest beat's place",
@@ -201,14 +201,14 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK("it flows", events_flush(events));
     CHECK_I64("reported again", reported.times, 2);
     CHECK_HAS("that it is over", reported.last, "event lines are written again");
-    CHECK_HAS("and what it cost", reported.last, "lost=3");
+    CHECK_HAS("and the number of lost events", reported.last, "lost=3");
     CHECK_OK("go on", events_write(events, EVENT_KEEP, STR("{\"n\":5}")));
     fault_fs_arm(&fault,
                  (struct fault_fs_plan){
                      .calls = FAULT_FS_WRITE, .nth = 1, .err = ERR_IO, .from_then_on = true});
     CHECK_OK("queued again", events_write(events, EVENT_KEEP, STR("{\"n\":6}")));
     CHECK_I64("a new failure is reported again", reported.times, 3);
-    CHECK_HAS("what", reported.last, "err=IO");
+    CHECK_HAS("the failure", reported.last, "err=IO");
     fault_fs_disarm(&fault);
     CHECK_OK("the next line takes it along", events_write(events, EVENT_KEEP, STR("{\"n\":7}")));
     CHECK_I64("and its end", reported.times, 4);

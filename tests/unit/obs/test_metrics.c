@@ -155,7 +155,7 @@ TEST(a_name_is_there_once)
         "twice",
         metrics_add(metrics, &(struct metric_options){.name = "a:b_c9", .help = "h"}, &made, &note),
         ERR_EXISTS);
-    CHECK_HAS("says which", note.text, "a:b_c9");
+    CHECK_HAS("names it", note.text, "a:b_c9");
     CHECK("the output is untouched", made == NULL);
     metrics_close(metrics);
     metrics_close(NULL);

@@ -647,7 +647,7 @@ TEST(a_restore_that_cannot_be_done_changes_nothing)
     bed_open(&rig, 15);
     fill(&rig, &made);
     CHECK_ERR("index 0", restore(&rig, 0, pieces, &next, &note), ERR_INVALID);
-    CHECK("says so", strstr(note.text, "not a valid coordinator snapshot"));
+    CHECK("the message", strstr(note.text, "not a valid coordinator snapshot"));
     CHECK_ERR("past all sense", restore(&rig, UINT64_MAX, pieces, &next, &note), ERR_INVALID);
     CHECK_ERR("bad bytes", restore(&rig, 12, NULL, &next, &note), ERR_CORRUPT);
     CHECK_STR("as asked", str_from(note.text), STR("the archive ends early"));
@@ -671,7 +671,7 @@ TEST(a_half_restored_directory_is_refused_until_it_is_restored)
     put_file(&rig, DIR "/" DATADIR_RESTORE, STR("muster-restore 1\n"));
     struct datadir_force force = {.fs = rig.fs, .entropy = &rig.entropy.base, .dir = DIR};
     CHECK_ERR("start", datadir_read(rig.fs, DIR, &next, &note), ERR_NOT_READY);
-    CHECK("says so", strstr(note.text, "a restore was interrupted: run it again"));
+    CHECK("the message", strstr(note.text, "a restore was interrupted: run it again"));
     CHECK_ERR("force", datadir_force_config(&force, &next, &note), ERR_NOT_READY);
     CHECK_ERR("rejoin", datadir_rejoin(rig.fs, &rig.entropy.base, DIR, &old, &next, &note),
               ERR_NOT_READY);

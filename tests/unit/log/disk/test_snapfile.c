@@ -199,7 +199,7 @@ TEST(the_newest_is_found_and_never_passed_over)
     snprintf(other, sizeof other, "%s", path_of(12));
     CHECK_OK("misnamed", fs_rename(rig.fs, path_of(10), other));
     CHECK_ERR("misnamed", snap_newest(rig.fs, RIG_DIR, name, &head, &note), ERR_CORRUPT);
-    CHECK_HAS("as what", note.text, "is of index 10");
+    CHECK_HAS("names its real index", note.text, "is of index 10");
     rig_close(&rig);
 }
 
@@ -218,7 +218,7 @@ TEST(sweeping_leaves_the_newest_alone)
     CHECK_OK("older", snap_remove_older(rig.fs, RIG_DIR, &two.mark, &note));
     CHECK("older is gone", !exists(&rig, path_of(1)));
     CHECK("itself and newer stay", exists(&rig, path_of(2)) && exists(&rig, path_of(3)));
-    CHECK("what arrives stays", exists(&rig, temp));
+    CHECK("the incoming file stays", exists(&rig, temp));
     CHECK_OK("sweep", snap_sweep(rig.fs, RIG_DIR, &note));
     CHECK("gone", !exists(&rig, path_of(2)) && !exists(&rig, path_of(3)) && !exists(&rig, temp));
     CHECK_OK("the newest is whole", snap_rig_compare(rig.fs, path_of(4), 4, &note));

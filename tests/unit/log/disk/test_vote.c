@@ -128,7 +128,7 @@ TEST(a_failed_write_is_final)
             CHECK_ERR("fails", vote_write(file, (struct vote){1, 2}, &note), ERR_IO);
             CHECK_HAS("where", note.text, VOTE_PATH);
             CHECK_ERR("for good", vote_write(file, (struct vote){2, 2}, &note), ERR_IO);
-            CHECK_HAS("says so", note.text, "failed before");
+            CHECK_HAS("the message", note.text, "failed before");
             vote_close(file);
             rig_close(&rig);
         }

@@ -201,7 +201,7 @@ TEST(released_segments_are_recycled_and_their_records_never_reappear)
         CHECK("recycled, not zeroed", file_size(&rig, i) > RIG_SEGMENT / 2);
     uint64_t from = log.at[log.count - 1].index;
     wal = reopen(&rig, wal, &found, &report);
-    CHECK("what is left", rig_log_equal(&log, &found, from));
+    CHECK("the remaining entries", rig_log_equal(&log, &found, from));
     CHECK_U64("spares are known again", wal_stats(wal).spares, 2);
     /* The old records are at exactly the offsets where new records are expected. */
     for (uint64_t index = 201; index <= 260; index++) {
@@ -238,7 +238,7 @@ TEST(a_full_disk_ends_upkeep_but_not_the_log)
     CHECK_ERR("the end", err, ERR_NO_SPACE);
     CHECK_ERR("final", rig_append(wal, (struct rig_append){6, 1, 1, 1}, &log, &note), ERR_NO_SPACE);
     CHECK_ERR("final", wal_seal(wal, &note), ERR_NO_SPACE);
-    CHECK_HAS("and says so", note.text, "failed before");
+    CHECK_HAS("and the message", note.text, "failed before");
     wal_close(wal);
     rig_close(&rig);
 }
@@ -264,7 +264,7 @@ TEST(old_entries_are_read_where_they_were_written)
     buf_init(&into, 1 << 20);
     CHECK_OK("before", buf_append_c(&into, "before"));
     CHECK_OK("all", wal_read(rig.fs, RIG_DIR, places, log.count, &into, entries, &note));
-    CHECK("what was there stays", memcmp(into.data, "before", 6) == 0);
+    CHECK("earlier content stays", memcmp(into.data, "before", 6) == 0);
     for (size_t i = 0; i < log.count; i++) {
         static char want[100000];
         CHECK_U64("index", entries[i].index, i + 1);

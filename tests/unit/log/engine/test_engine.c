@@ -110,7 +110,7 @@ static struct {
 static bool hold_votes(struct cluster *c, struct parcel *parcel)
 {
     if (parcel->message.type != RAFT_REQUEST_VOTE_RESULT) return true;
-    CHECK("room for what is late", late.count < LATE_MAX);
+    CHECK("room for late votes", late.count < LATE_MAX);
     late.own[late.count] = cluster_copy(parcel);
     late.at[late.count++] = c->now.ms + LATE_MS;
     return false;
@@ -136,7 +136,7 @@ TEST(votes_that_come_late_elect_a_leader_in_the_end)
             cluster_run(c, 1);
             give_late(c);
         }
-        CHECK("somebody leads", cluster_leader(c) != 0);
+        CHECK("a replica leads", cluster_leader(c) != 0);
         CHECK("sound", cluster_sound(c));
         c->on_post = NULL;
         while (late.count) cluster_drop(late.own[--late.count]);
@@ -416,7 +416,7 @@ TEST(a_restart_remembers_snapshot_entries_term_and_vote)
     cluster_start(c, 2);
     CHECK_U64("log", engine_last(node->engine), last);
     CHECK_U64("term", engine_term(node->engine), term);
-    CHECK_U64("what the snapshot holds is committed", engine_commit(node->engine),
+    CHECK_U64("the entries of the snapshot are committed", engine_commit(node->engine),
               node->snapshot.index);
     cluster_run(c, 3 * CLUSTER_HEARTBEAT_MS);
     CHECK_U64("goes on", node->applied, cluster_node(c, 1)->applied);

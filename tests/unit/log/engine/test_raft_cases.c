@@ -127,7 +127,7 @@ TEST(an_entry_of_the_own_term_commits_those_before_it)
     all_links();
     cluster_start(c, 5);
     cluster_run(c, 20 * CLUSTER_ELECTION_MS);
-    CHECK("somebody leads", cluster_leader(c) != 0 && !leads(5));
+    CHECK("a replica leads", cluster_leader(c) != 0 && !leads(5));
     cluster_run(c, 5 * CLUSTER_ELECTION_MS);
     CHECK_U64("and the entry is everywhere", node(5)->log[index - 1].term, 2);
     close_sound();
@@ -253,7 +253,7 @@ TEST(a_leader_of_an_older_term_is_no_leader)
     ask.request_vote.last_log_index = engine_last(engine);
     ask.request_vote.last_log_term = 2;
     CHECK_OK("3 asks again", engine_receive(engine, c->now, &ask, &effects));
-    CHECK("what is late brings no leader back",
+    CHECK("a late message makes no leader again",
           effects.messages[0].request_vote_result.vote_granted);
     close_sound();
 }

@@ -204,7 +204,7 @@ TEST(a_disk_that_fails_once_while_installing_stops_the_replica_or_only_the_trans
                 whole = !failed;
                 failures += failed;
                 if (!lives(victim)) {
-                    CHECK_ERR("it says why", world.nodes[victim].stopped, errors[e]);
+                    CHECK_ERR("the reason", world.nodes[victim].stopped, errors[e]);
                     come_back(victim);
                 }
                 replicas_wait_same();

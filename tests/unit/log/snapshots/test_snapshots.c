@@ -417,7 +417,8 @@ TEST(without_space_for_it_a_snapshot_waits_and_nothing_stops)
     CHECK_OK("it goes on", world.nodes[receiver].stopped);
     CHECK_U64("nothing was installed",
               replicas_metric(receiver, "\nmuster_log_snapshots_installed_total "), 0);
-    CHECK("and it says so", replicas_metric(receiver, "\nmuster_log_snapshots_failed_total ") > 0);
+    CHECK("and the failure is counted",
+          replicas_metric(receiver, "\nmuster_log_snapshots_failed_total ") > 0);
     CHECK("its bytes do not come for nothing",
           replicas_metric(receiver, "\nmuster_log_peer_bytes_total{direction=\"in\"} ") < 1000000);
     CHECK_OK("room again", sim_fs_set_options(disk, &large));
@@ -658,7 +659,7 @@ TEST(a_program_below_the_level_of_the_snapshot_does_not_start)
     replicas_kill(0, SIM_KILLED);
     world.level = 1;
     CHECK_ERR("an older program", replicas_try_start(0), ERR_VERSION);
-    CHECK_HAS("says why", world.nodes[0].open_note.text, "level 2, this program speaks 1");
+    CHECK_HAS("the reason", world.nodes[0].open_note.text, "level 2, this program speaks 1");
     world.level = 2;
     replicas_start(0);
     CHECK_U64("the level is restored", status_of(0).level, 2);

@@ -344,7 +344,7 @@ TEST(case_171_a_worker_id_is_a_ulid)
 
     CHECK_ERR("refused", l.err, ERR_INVALID);
     CHECK_HAS("names the flag", l.problems.data, "--worker-id");
-    CHECK_HAS("and what it is", l.problems.data, "ulid");
+    CHECK_HAS("and the kind", l.problems.data, "ulid");
     unload(&l);
 }
 

@@ -228,7 +228,7 @@ TEST(case_104_without_a_reader_heartbeats_are_dropped_and_transitions_kept)
     for (int i = 0; i < QUEUE; i++) (void)member_events_emit(events, &event);
     stats = member_events_stats(events);
     CHECK("a transition without room is the caller's again", stats.refused > 0);
-    CHECK("and says so", events_stats(options.sink).refusing);
+    CHECK("and the sink reports that it refuses", events_stats(options.sink).refusing);
     while (!events_flush(options.sink) || len == 0) {
         ssize_t got = read(ends[0], all + len, sizeof all - 1 - len);
         CHECK("read", got > 0);
@@ -401,7 +401,7 @@ TEST(a_full_disk_is_answered_and_nothing_else_is_lost)
     CHECK_OK("open", member_events_open(&options, &events));
     for (int i = 0; i < 3; i++) CHECK_OK("waits", member_events_emit(events, &event));
     CHECK_ERR("then it is the caller's", member_events_emit(events, &event), ERR_FULL);
-    CHECK("and says so", events_stats(options.sink).refusing);
+    CHECK("and the sink reports that it refuses", events_stats(options.sink).refusing);
     member_events_heartbeat(events, STR(WORKER));
     CHECK_U64("a heartbeat is lost, and counted", member_events_stats(events).dropped, 1);
     member_events_close(events);

@@ -99,7 +99,7 @@ TEST(a_row_that_is_cut_or_has_something_behind_it_is_refused)
     worker.worker_id = STR("with a blank");
     buf_init(&bytes, ROW_BYTES_MAX);
     CHECK_ERR("no id", worker_row_write(&worker, &bytes), ERR_INVALID);
-    CHECK_ERR("a longer varint that says the same",
+    CHECK_ERR("a longer varint of the same value",
               heartbeat_row_read(STR("\x01"
                                      "a"
                                      "\x01"
@@ -244,7 +244,7 @@ TEST(a_foreign_file_is_called_so_and_a_missing_file_is_no_damage)
               ERR_NOT_FOUND);
     write_file(path, "redb, or whatever", 17);
     CHECK_ERR("short", ledger_file_read(fs_real(), path, &content, &records, &note), ERR_CONFLICT);
-    CHECK_HAS("says so", note.text, "is no file of rows of muster's");
+    CHECK_HAS("the message", note.text, "is no file of rows of muster's");
     write_file(path, zeros, sizeof zeros);
     CHECK_ERR("zeros", ledger_file_read(fs_real(), path, &content, &records, &note), ERR_CONFLICT);
     buf_deinit(&content);
@@ -397,7 +397,7 @@ TEST(a_row_without_room_is_dropped_and_counted)
     CHECK_U64("a worker with a row keeps it", member_ledger_stats(ledger).dropped, 1);
     row = beat_of("not an id", 2);
     member_ledger_beat(ledger, &row);
-    CHECK_U64("what cannot be a row", member_ledger_stats(ledger).dropped, 2);
+    CHECK_U64("an impossible row", member_ledger_stats(ledger).dropped, 2);
     member_ledger_close(ledger);
     rig_close(&rig);
 }

@@ -39,7 +39,7 @@ TEST(ids_are_ulids_and_come_out_in_upper_case) /* 6, 7, 8, 9 */
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         (void)read_beat(cases[i].worker, cases[i].run, 2, ERR_INVALID, &note);
-        CHECK_TEXT("what is wrong", note.text, cases[i].says);
+        CHECK_TEXT("the wrong field", note.text, cases[i].says);
     }
     said = read_beat("01jfeavs7c5de5xeaeab91ebt6", "01jfeavs7c5de5xeaeab91ebt5", 2, ERR_OK, &note);
     CHECK_TEXT("worker", said.worker, WORKER);

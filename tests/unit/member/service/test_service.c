@@ -197,7 +197,7 @@ static bool has_leader(void *context)
 /* The serving node; not `old`. */
 static struct node *leader_but(struct node *old)
 {
-    CHECK("somebody leads",
+    CHECK("a replica leads",
           has_leader(old) || sim_wait(rig.sim, has_leader, old, WAIT_MS) == SIM_REACHED);
     for (size_t i = 0; i < rig.count; i++)
         if (serves(&rig.nodes[i]) && &rig.nodes[i] != old) return &rig.nodes[i];
@@ -414,7 +414,7 @@ TEST(a_follower_passes_beats_on_many_in_one_call) /* 23, 21 */
     stats = met->service->beats.stats;
     CHECK_U64("all were passed on", stats.passed, BEATS);
     CHECK("in a few calls", stats.batches <= 8);
-    CHECK_U64("everybody is a member", member_counts(membership_of(leader()->service)).active,
+    CHECK_U64("every node is a member", member_counts(membership_of(leader()->service)).active,
               BEATS);
     close_rig();
 }
@@ -545,7 +545,7 @@ TEST(a_restarted_worker_is_reset) /* 41, 44 */
     CHECK_U64("the first", beat(led, 1, PHASE_READY).incarnation, 1);
     answer = beat(led, 1, PHASE_INIT);
     CHECK_U64("the next", answer.incarnation, 2);
-    CHECK("and it drops what it had", answer.reset);
+    CHECK("and it drops its partitions", answer.reset);
     CHECK("once", !beat(led, 1, PHASE_READY).reset);
     close_rig();
 }
