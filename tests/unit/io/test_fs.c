@@ -827,7 +827,7 @@ TEST(an_unreadable_file_is_denied_and_needs_no_sync)
     CHECK("the place", made);
     CHECK_ERR("a directory that may be searched and not read", sync, ERR_DENIED);
     CHECK_OK("its parent was not ours to sync", there);
-    CHECK_OK("and what we make below is", below);
+    CHECK_OK("and a file created below is", below);
     CHECK_ERR("behind a shut door", secret, ERR_DENIED);
     CHECK_ERR("behind a shut door", write, ERR_DENIED);
 }

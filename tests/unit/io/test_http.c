@@ -417,7 +417,7 @@ TEST(addresses_and_files_that_do_not_work_are_named)
     CHECK_ERR("in use",
               http_open(&(struct http_options){.address = http_address(server)}, &other, &note),
               ERR_BUSY);
-    CHECK_HAS("says which", note.text, http_address(server));
+    CHECK_HAS("names it", note.text, http_address(server));
     static const char *const bad[] = {"",       "127.0.0.1",  "127.0.0.1:65536", "127.0.0.1:x",
                                       "::1:80", "300.0.0.1:0"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -433,7 +433,7 @@ TEST(addresses_and_files_that_do_not_work_are_named)
                                                .key_file = "/no/y"},
                         &other, &note),
               ERR_NOT_FOUND);
-    CHECK_HAS("says which", note.text, "/no/x");
+    CHECK_HAS("names it", note.text, "/no/x");
     http_close(server);
     http_close(NULL);
     CHECK_OK("IPv6", http_open(&(struct http_options){.address = "[::1]:0"}, &server, &note));
@@ -576,7 +576,7 @@ static void subscribe(struct client *c, struct http_server *server, const char *
     CHECK("connect", client_open(c, http_address(server)));
     CHECK("subscribe", client_send_c(c, request));
     CHECK("it is an event stream", client_await(c, "Content-Type: text/event-stream\r\n"));
-    CHECK("and says so at once", client_await(c, "retry: 2000\n\n"));
+    CHECK("and sends the retry time at once", client_await(c, "retry: 2000\n\n"));
 }
 
 TEST(events_reach_every_reader_in_order_with_their_lines)

@@ -39,7 +39,7 @@ static void fill_and_drain(int reader, int writer)
     drain(reader, &all);
     CHECK_OK("room again", line_out_write(&out, str_of(line, sizeof line)));
     drain(reader, &all);
-    CHECK_SIZE("what was taken arrives, whole", all.len, (taken + 1) * sizeof line);
+    CHECK_SIZE("accepted lines arrive completely", all.len, (taken + 1) * sizeof line);
     line_out_deinit(&out);
     buf_deinit(&all);
 }

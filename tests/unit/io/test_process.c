@@ -278,7 +278,7 @@ TEST(a_failed_start_reports_the_reason)
     CHECK_ERR("no program at all",
               start((const char *const[]){NULL}, (struct process_options){0}, NULL), ERR_INVALID);
     real_io_turn(rig.real, false);
-    CHECK_U64("nobody is notified of what never started", child.exits, 0);
+    CHECK_U64("a process that never started is not reported", child.exits, 0);
     CHECK("no child is left", waitpid(-1, NULL, WNOHANG) == -1);
     rig_close(&rig);
 }

@@ -237,7 +237,7 @@ TEST(a_reload_takes_a_good_pair_and_keeps_the_old_one_over_a_bad)
 
     changed = true;
     CHECK_OK("nothing changed", tls_context_reload(context, &changed, &note));
-    CHECK("and it says so", !changed);
+    CHECK("and reports no change", !changed);
     CHECK_U64("one load", tls_context_info(context).loads, 1);
 
     put_pair("cert.pem", "key.pem", &second);

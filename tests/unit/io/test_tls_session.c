@@ -396,7 +396,7 @@ TEST(ending_closes_one_direction_only)
     CHECK_OK("until it ends too", tls_session_end(j.server.session));
     tls_carry(&j.server, &j.client, SIZE_MAX);
     CHECK("in order", j.client.session->peer_ended && !j.client.err && !j.server.err);
-    CHECK_OK("what comes after the end", tls_session_feed(j.client.session, STR("rubbish")));
+    CHECK_OK("bytes after the end", tls_session_feed(j.client.session, STR("rubbish")));
     tls_end_read(&j.client);
     CHECK("and is not kept", !j.client.err && j.client.session->input.len == 0);
     part(&j);

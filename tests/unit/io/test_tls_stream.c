@@ -123,7 +123,7 @@ TEST(a_connection_cut_without_close_notify_is_an_error_and_no_end)
     hand_flush();
     stream_end(client.stream); /* a TCP end, which anybody on the path can forge */
     RIG_UNTIL("noticed", &rig, served.closed);
-    CHECK_TEXT("what came is delivered", served.last, "pay 100");
+    CHECK_TEXT("the received bytes are delivered", served.last, "pay 100");
     CHECK_U64("but no end", served.ended, 0);
     CHECK_ERR("an error", served.why, ERR_IO);
     CHECK_HAS("that says so", served.note.text, "without close_notify");

@@ -131,7 +131,7 @@ TEST(nothing_a_snapshot_covers_follows_it)
     snapshot(feed, "a", 5, 20);
     CHECK("of a key it does not have", put(feed, COORD_PUT, "b", 20));
     CHECK("after it", put(feed, COORD_PUT, "b", 21));
-    CHECK_TEXT("only what is new", all_of(feed), "BEGIN ENTRY a=5 END@20 PUT b=21");
+    CHECK_TEXT("only the new events", all_of(feed), "BEGIN ENTRY a=5 END@20 PUT b=21");
     prim_feed_close(feed);
 }
 
@@ -179,11 +179,11 @@ TEST(a_reader_that_lags_gets_resync_and_then_a_snapshot)
     CHECK("refused until a snapshot comes", !put(feed, COORD_PUT, "b", 1));
     CHECK("which nobody needs before the reader is there", !prim_feed_wants_snapshot(feed));
     CHECK_I64("nor is it asked for", room_calls, 0);
-    CHECK_TEXT("what waited is dropped", all_of(feed), "RESYNC");
+    CHECK_TEXT("the queued events are dropped", all_of(feed), "RESYNC");
     CHECK_I64("asked for once", room_calls, 1);
     CHECK("and wanted", prim_feed_wants_snapshot(feed));
     snapshot(feed, "a", 1001, 0);
-    CHECK("what was dropped was never seen: it may come", put(feed, COORD_PUT, "a", 1002));
+    CHECK("dropped events were never seen: they may come", put(feed, COORD_PUT, "a", 1002));
     CHECK_TEXT("goes on", all_of(feed), "BEGIN ENTRY a=1001 END PUT a=1002");
     CHECK_I64("asked for once", room_calls, 1);
     prim_feed_close(feed);
@@ -250,7 +250,7 @@ TEST(a_broken_stream_says_so)
     (void)all_of(feed);
     prim_feed_resync(feed);
     prim_feed_resync(feed);
-    CHECK("the producer knows what it owes", prim_feed_wants_snapshot(feed));
+    CHECK("the producer knows the missing events", prim_feed_wants_snapshot(feed));
     CHECK("no event before it", !put(feed, COORD_PUT, "a", 6));
     snapshot(feed, "a", 5, 0);
     CHECK_TEXT("once, and all of it again", all_of(feed), "RESYNC BEGIN ENTRY a=5 END");
@@ -274,7 +274,7 @@ TEST(nothing_follows_the_end)
     prim_feed_resync(feed);
     snapshot(feed, "a", 9, 0);
     CHECK("nothing is wanted", !prim_feed_wants_snapshot(feed));
-    CHECK_TEXT("what waited, then the reason", all_of(feed),
+    CHECK_TEXT("the queued events, then the reason", all_of(feed),
                "BEGIN ENTRY a=5 END PUT a=6 CLOSED:connection");
     CHECK_I64("and no waiting after it", prim_feed_next(feed, -1, &event), 0);
     prim_feed_close(feed);

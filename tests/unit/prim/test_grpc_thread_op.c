@@ -151,7 +151,7 @@ TEST(an_answer_is_kept)
     grpc_op_begin(&grpc_thread, &op);
     CHECK_U64("half of the time", sent.timeout_ms, 3000);
     CHECK_SIZE("as much as it may be", sent.response_max, 64);
-    CHECK_U32("as often as the store says", sent.attempts_max, 3);
+    CHECK_U32("the store's number of attempts", sent.attempts_max, 3);
     CHECK("waits for a server", sent.wait_for_ready && sent.idempotent);
     CHECK("without a number", !sent.dedups_by_request_id);
     answers((struct rpc_outcome){.answered = true, .text = STR("a\nb\x7f")}, "rows");
@@ -181,7 +181,7 @@ TEST(an_answer_without_room_leaves_the_result_unknown)
     start(1, 6000);
     grpc_op_begin(&grpc_thread, &op);
     answers((struct rpc_outcome){.answered = true}, message);
-    CHECK("nobody can say what", !op.answered);
+    CHECK("the result is unknown", !op.answered);
     ends("unknown", ERR_UNKNOWN, 1, 0);
 }
 
@@ -191,7 +191,7 @@ TEST(a_silent_server_is_left_and_the_next_one_asked)
     grpc_op_begin(&grpc_thread, &op);
     CHECK_U64("a third", sent.timeout_ms, 3000);
     silence(ERR_UNKNOWN);
-    CHECK_U64("of what is left", sent.timeout_ms, 2000);
+    CHECK_U64("of the remaining time", sent.timeout_ms, 2000);
     silence(ERR_UNKNOWN);
     answers((struct rpc_outcome){.answered = true}, "rows");
     ends("done", ERR_OK, 3, 2);
@@ -251,7 +251,7 @@ TEST(hurry_proves_nothing_about_a_server)
     ends("late", ERR_TIMEOUT, 1, 0);
     start(3, 0);
     grpc_op_begin(&grpc_thread, &op);
-    CHECK_HAS("says so", op.text, "no time left");
+    CHECK_HAS("the message", op.text, "no time left");
     ends("too late", ERR_TIMEOUT, 0, 0);
 }
 
@@ -332,7 +332,7 @@ TEST(the_store_may_keep_a_call_and_help_it)
     CHECK("kept", sends == 0 && dones == 0);
     is_prepared = true;
     grpc_op_begin(&grpc_thread, &op);
-    CHECK("with what it adds", sent.untraced);
+    CHECK("with the prepared option", sent.untraced);
     understands = true;
     answers((struct rpc_outcome){.answered = true, .status = GRPC_UNAUTHENTICATED}, "");
     CHECK("understood", dones == 0);

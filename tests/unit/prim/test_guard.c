@@ -177,7 +177,7 @@ TEST(a_key_is_watched_from_its_grant_on_and_its_end_is_reported_once)
         send(&r, 0, COORD_PUT, "a/k", 11, 0);
         send(&r, 0, COORD_DELETE, "a/other", 12, 0);
         send(&r, 0, COORD_PROGRESS, "", 12, 0);
-        CHECK_SIZE("our own changes, what was before, other keys", r.loss_count, 0);
+        CHECK_SIZE("own changes, earlier ones, other keys", r.loss_count, 0);
         send(&r, 0, cases[i].type, "a/k", 12, cases[i].token);
         send(&r, 0, COORD_DELETE, "a/k", 13, 0);
         CHECK_SIZE("once", r.loss_count, 1);
@@ -326,6 +326,6 @@ TEST(past_the_limit_a_key_is_left_to_renewals)
     CHECK_TEXT("not b, which found no room", r.watches[1].scope, "c");
     guard(&r, &lease_a, held, 2);
     send(&r, 1, COORD_DELETE, "c", 9, 0);
-    CHECK_SIZE("what was guarded stays so", r.loss_count, 1);
+    CHECK_SIZE("guarded leases stay guarded", r.loss_count, 1);
     rig_close(&r);
 }

@@ -116,7 +116,7 @@ TEST(more_renewals_than_the_store_takes_well_are_reported)
     for (int i = 0; i < 3; i++) {
         leases[i] = grant(&world, TEXT("k"), 1000); /* three renewals a second each */
         caps = coord_capabilities(world.store);
-        CHECK_TEXT("not for what nobody renews", caps.note, world.fake.caps.note);
+        CHECK_TEXT("not for a lease that is not renewed", caps.note, world.fake.caps.note);
     }
     CHECK_I64("kept", coord_keep(leases[0], NULL, NULL).code, COORD_OK);
     caps = coord_capabilities(world.store);
@@ -313,7 +313,7 @@ TEST(a_key_that_the_holder_dropped_itself_is_no_loss)
     CHECK_I64("one again", coord_release_key(lease, NULL, TEXT("a")).code, COORD_OK);
     world.fake.host->lost(world.fake.host, &id, COORD_R_REVOKED, 0);
     WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) == 1); /* the store decides instead */
-    CHECK_SIZE("about what is left", world.fake.claim_count, 1);
+    CHECK_SIZE("about the rest", world.fake.claim_count, 1);
     CHECK_I64("alive", coord_check(lease), COORD_OK);
     CHECK_I64("not lost", world.lost, 0);
     CHECK_I64("not its own", coord_release_key(lease, NULL, TEXT("a")).code, COORD_NOT_FOUND);
@@ -339,7 +339,7 @@ TEST(a_degraded_store_loses_all_and_grants_nothing)
         coord_create_if_absent(world.store, NULL, TEXT("c"), TEXT(""), 1000, "me", &lease);
     CHECK_I64("refused", result.code, COORD_UNSUPPORTED);
     CHECK_I64("because", result.reason, COORD_R_DEGRADED);
-    CHECK_HAS("says why", result.text, "lost its TTL");
+    CHECK_HAS("the reason", result.text, "lost its TTL");
     CHECK_I64("and it shows", coord_capabilities(world.store).degraded, 1);
     coord_lease_unref(kept);
     coord_lease_unref(bare);

@@ -473,7 +473,7 @@ TEST(without_a_provider_calls_end_as_unsent)
     scripted_close(&world.servers[0]);
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_CREATE});
     CHECK_U64("nothing left", heard.end, PROVIDER_UNSENT);
-    CHECK("says why", heard.text[0] != '\0');
+    CHECK("the reason", heard.text[0] != '\0');
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_GET});
     CHECK_U64("nor a Get", heard.end, PROVIDER_UNSENT);
     CHECK_U64("nothing runs", provider_stats(provider).running, 0);
@@ -557,7 +557,7 @@ TEST(a_held_client_sends_no_mutating_call_any_more)
         scripted_flush(s->requests[i].peer);
     }
     world_run(&world, 100);
-    CHECK_U64("what was sent ends as it would", many[0].end, PROVIDER_DONE);
+    CHECK_U64("sent calls end with their answer", many[0].end, PROVIDER_DONE);
     CHECK_U64("and so does a Get", many[5].end, PROVIDER_DONE);
     CHECK_SIZE("that alone was sent after the hold", s->count, 3);
     close_all();
@@ -858,7 +858,7 @@ TEST(a_list_that_is_cut_is_not_done_and_its_chunks_outlive_it)
         CHECK("ends", world_wait(&world, is_over, &got));
         CHECK_U64(cases[i].why, got.end.end, cases[i].end);
         CHECK_U64("once", got.ends, 1);
-        CHECK_SIZE("what came was handed on", got.bytes.len, 3000);
+        CHECK_SIZE("the received part was passed on", got.bytes.len, 3000);
         CHECK_SIZE("and asked for once", world.servers[0].count, 1);
         close_all(); /* chunks are still out */
         while (got.held_count > 0) provider_chunk_done(got.held[--got.held_count]);

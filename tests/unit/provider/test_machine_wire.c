@@ -354,7 +354,7 @@ TEST(thousands_of_shapes_are_each_their_own)
 TEST(the_id_of_a_refused_record_is_found_where_it_can_be)
 {
     CHECK_STR("before the damage", machine_read_id(STR("\x0a\x01m\x10\x09\x0b")), STR("m"));
-    CHECK_STR("after what is wrong", machine_read_id(STR("\x10\x63\x0a\x01m")), STR("m"));
+    CHECK_STR("after the wrong field", machine_read_id(STR("\x10\x63\x0a\x01m")), STR("m"));
     CHECK_STR("behind damage nothing is believed", machine_read_id(STR("\x0b\x0a\x01m")), STR(""));
     CHECK_STR("an id that is none", machine_read_id(STR("\x0a\x02m\n")), STR(""));
 }

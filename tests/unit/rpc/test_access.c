@@ -64,7 +64,7 @@ TEST(every_identity_meets_every_rule)
                 rpc_access_check((struct rpc_access){kind}, &identities[i].identity, &note);
             CHECK_ERR(identities[i].why, err, may(i, kind) ? ERR_OK : ERR_DENIED);
             if (err)
-                CHECK_HAS("says what is needed", note.text,
+                CHECK_HAS("names the needed identity", note.text,
                           rpc_access_text((struct rpc_access){kind}));
         }
     }
@@ -235,7 +235,7 @@ static void add_methods(struct rig *r)
     m.path = "/test.Rules/Forgotten";
     m.access.kind = ACCESS_UNSET;
     CHECK_ERR("a rule is needed", rpc_server_add(r->server, &m, &note), ERR_INVALID);
-    CHECK_HAS("says so", note.text, "no access rule");
+    CHECK_HAS("the message", note.text, "no access rule");
     m.path = "/bigfleet.v1alpha1.Coordinator/AssignDomain";
     m.access.kind = ACCESS_ANYONE;
     CHECK_ERR("the table's, not another", rpc_server_add(r->server, &m, &note), ERR_INVALID);

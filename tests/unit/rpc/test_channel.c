@@ -53,7 +53,7 @@ TEST(addresses_must_be_given_and_be_addresses)
                   &channel, &note),
               ERR_INVALID);
     CHECK("untouched", channel == NULL);
-    CHECK_HAS("says which", note.text, "no-port");
+    CHECK_HAS("names it", note.text, "no-port");
     heard = (struct heard){0};
     close_all();
 }
@@ -63,7 +63,7 @@ TEST(the_first_address_that_answers_is_used)
     open_world();
     world_channel(&world, (struct rpc_channel_options){.addresses = world_addresses});
     CHECK_TEXT("the first", who_answers(), "s0");
-    CHECK_TEXT("and says so", rpc_channel_peer(world.channel), "s0:7000");
+    CHECK_TEXT("and the message", rpc_channel_peer(world.channel), "s0:7000");
     close_all();
     open_world();
     scripted_close(&world.servers[0]);           /* refuses */
@@ -108,13 +108,13 @@ TEST(impatient_calls_fail_when_every_address_has_failed_and_patient_ones_wait)
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("was not done", heard.err, ERR_UNAVAILABLE);
     CHECK_U64("never left", heard.attempts, 0);
-    CHECK("says why", heard.text[0] != '\0');
+    CHECK("the reason", heard.text[0] != '\0');
     heard_deinit(&heard);
     ask(&world, &heard, (struct rpc_call_options){0}, STR("x"));
     CHECK("the next one fails fast too", wait_end(&world, &heard) && heard.err == ERR_UNAVAILABLE);
     CHECK_U64("the patient one waits", patient.ends, 0);
     scripted_open(&world.servers[1], sim_host_io(world.hosts[1]), world_addresses[1]);
-    CHECK("until somebody is there", wait_end(&world, &patient));
+    CHECK("until a server is there", wait_end(&world, &patient));
     CHECK_OK("then it is done", patient.err);
     heard_deinit(&patient);
     close_all();
@@ -319,7 +319,7 @@ TEST(a_server_that_goes_away_gets_no_more_calls)
     world_run(&world, 100);
     CHECK_TEXT("moved before any call was made", rpc_channel_peer(world.channel), "s1:7000");
     CHECK_TEXT("to the other", who_answers(), "s1");
-    CHECK_U64("what runs there goes on", running.ends, 0);
+    CHECK_U64("running calls continue", running.ends, 0);
     world_close_channel(&world);
     CHECK_U64("until the end", running.ends, 1);
     heard_deinit(&running);
@@ -498,7 +498,7 @@ TEST(a_late_answer_dials_nothing_while_the_server_lives)
     world_run(&world, 1900);
     CHECK_TEXT("silence is not believed at once", rpc_channel_peer(world.channel), "s0:7000");
     world_run(&world, 200);
-    CHECK_TEXT("a connection that says nothing is given up", who_answers(), "s1");
+    CHECK_TEXT("a silent connection is dropped", who_answers(), "s1");
     close_all();
 }
 
@@ -516,7 +516,7 @@ TEST(silence_is_broken_by_pings_and_a_dead_peer_is_found)
     sim_link_block(world.hosts[0], world.client, true);
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("it was sent", heard.err, ERR_UNKNOWN);
-    CHECK_HAS("and says why", heard.text, "ping");
+    CHECK_HAS("and the reason", heard.text, "ping");
     close_all();
 }
 

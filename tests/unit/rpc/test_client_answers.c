@@ -317,7 +317,7 @@ TEST(refused_after_an_answer_began_is_no_refusal)
     scripted_reset(&world.servers[0].requests[0], H2_REFUSED_STREAM);
     scripted_flush(world.servers[0].requests[0].peer);
     CHECK("ends", wait_end(&world, &heard));
-    CHECK_ERR("it looked at the call, whatever it says now", heard.err, ERR_UNKNOWN);
+    CHECK_ERR("it looked at the call, despite its later refusal", heard.err, ERR_UNKNOWN);
     CHECK_U64("once", heard.attempts, 1);
     close_all();
 }

@@ -143,7 +143,7 @@ TEST(metadata_of_the_answer_reaches_the_caller)
     CHECK_OK("a call", rpc_call_start(world.channel, &options, &events, &heard, &heard.call));
     rpc_call_end(heard.call);
     CHECK("ends", wait_end(&world, &heard));
-    CHECK("what is the protocol's is left out", !seen_status);
+    CHECK("the protocol's own headers are left out", !seen_status);
     close_all();
 }
 
@@ -286,7 +286,7 @@ TEST(a_server_that_does_not_read_holds_the_sender)
         if (!err) sent += sizeof block;
         world_run(&world, 20);
     }
-    CHECK_ERR("it says so", err, ERR_FULL);
+    CHECK_ERR("reported", err, ERR_FULL);
     CHECK("after a bounded amount", sent < 2 << 20);
     CHECK_U64("no room yet", heard.writables, 0);
     for (int i = 0; i < 100 && heard.writables == 0; i++) {
@@ -447,7 +447,7 @@ TEST(the_timeout_that_is_sent_is_what_is_left)
     CHECK_OK("a timeout", grpc_timeout_parse(str_from(scripted_header(&world.servers[0].requests[0],
                                                                       "grpc-timeout")),
                                              &left_us));
-    CHECK("less than asked for, by what the connection took", left_us < 1400 * 1000);
+    CHECK("less than requested, by the connection time", left_us < 1400 * 1000);
     close_all();
 }
 

@@ -513,7 +513,7 @@ TEST(only_replicas_may_name_the_caller)
     CHECK("is not taken for the caller itself", got != &replica && got->uri_count == 0);
     CHECK_ERR("anybody else", rpc_forward_identity(&shard, buf_peek(&text), &arena, &got, &note),
               ERR_DENIED);
-    CHECK_HAS("says why", note.text, "replicas only");
+    CHECK_HAS("the reason", note.text, "replicas only");
     arena_deinit(&arena);
     buf_deinit(&text);
     buf_deinit(&nobody);

@@ -313,7 +313,7 @@ TEST(metadata_of_open_calls_is_charged_whatever_it_cost_on_the_wire)
           stats().metadata <= (size_t)CALLS * (PER_CALL + REFERENCES * PER_FIELD_MAX));
     client_close(c);
     rig_run(&rig, 100);
-    CHECK_SIZE("all of it is given back", stats().metadata, 0);
+    CHECK_SIZE("all of it is freed", stats().metadata, 0);
     buf_deinit(&frames);
     rig_close(&rig);
 }
@@ -442,7 +442,7 @@ TEST(a_replica_that_passes_calls_on_has_no_limit_of_its_own)
     CHECK_U64("the others are refused", rig_counts(&rig).calls, 11);
     client_close(c);
     rig_run(&rig, 100);
-    CHECK_SIZE("all of it is given back", stats().metadata, 0);
+    CHECK_SIZE("all of it is freed", stats().metadata, 0);
     buf_deinit(&frames);
     rig_close(&rig);
 }

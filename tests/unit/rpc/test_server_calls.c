@@ -52,7 +52,7 @@ TEST(a_unary_call_comes_back_with_headers_message_and_trailers)
     CHECK_U64("headers once", a->headers, 1);
     CHECK_U64("trailers once", a->trailers, 1);
     CHECK_U64("a good end", a->code, 0);
-    CHECK_TEXT("what we inflate", a->accept, "identity,gzip");
+    CHECK_TEXT("the accepted encodings", a->accept, "identity,gzip");
     CHECK_SIZE("a trace id", strlen(a->trace), 32);
     arena_init(&arena, 1 << 20);
     CHECK_SIZE("one message", decode(&a->body, &arena, got, 1), 1);
@@ -640,7 +640,7 @@ TEST(a_paused_call_reads_nothing_and_its_peer_feels_it)
     answers = echo_stats(rig.echo).answers;
     CHECK("it stopped reading", answers < 300);
     CHECK("unread bytes stay with the peer", h2_stream_pending(c->h2, stream) > 1 << 20);
-    CHECK("what is kept is bounded by the window",
+    CHECK("the buffer is bounded by the window",
           rpc_server_stats(rig.server).buffered <= (256 << 10) + 20000);
     c->hold = false;
     h2_consume(c->h2, stream, client_answer(c, stream)->bytes);

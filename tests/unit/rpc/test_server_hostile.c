@@ -505,7 +505,7 @@ TEST(sixty_four_streams_whose_client_never_reads_are_bounded_and_then_cut)
     }
     rig_run(&rig, 10000);
     CHECK("its calls are open", rpc_server_stats(rig.server).calls == 64);
-    CHECK("what is kept of its requests is its window", held() <= (1 << 20) + 64 * 70000);
+    CHECK("the buffered requests are bounded by its window", held() <= (1 << 20) + 64 * 70000);
     check_neighbour();
     CHECK("still there", rpc_server_stats(rig.server).connections == 2);
     rig_run(&rig, 40000);
@@ -657,7 +657,7 @@ TEST(requests_fill_the_share_of_an_identity_to_the_byte)
         client_wait_closed(c, first);
         CHECK_I64("nor to a call that waits", client_answer(c, first)->grpc,
                   GRPC_RESOURCE_EXHAUSTED);
-        CHECK_SIZE("what it held is free again", held(), 40000);
+        CHECK_SIZE("its buffers are free again", held(), 40000);
         client_wait_closed(c, client_unary(c, UNARY, &ECHO_REQUEST(.text = "words")));
         CHECK_U64("the other still waits", client_answer(c, second)->closed, 0);
         rig_close(&rig);

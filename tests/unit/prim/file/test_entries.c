@@ -216,8 +216,7 @@ TEST(one_lease_may_hold_several_keys)
     (void)rig_create(&rig, "a/one", "1", 60000, "me", &lease);
     coord_result two = rig_create_under(&rig, &lease, "b/two", "2");
     CHECK_ANSWER("a second key", two, COORD_OK, COORD_R_CREATED);
-    CHECK_ANSWER("one is given back", rig_release(&rig, &lease, "a/one"), COORD_OK,
-                 COORD_R_RELEASED);
+    CHECK_ANSWER("one is released", rig_release(&rig, &lease, "a/one"), COORD_OK, COORD_R_RELEASED);
     CHECK_ANSWER("free", rig_create(&rig, "a/one", "1", 60000, "you", &other), COORD_OK,
                  COORD_R_CREATED);
     CHECK_ANSWER("the other stays", rig_create(&rig, "b/two", "2", 0, "", NULL), COORD_EXISTS,
@@ -250,8 +249,8 @@ TEST(a_repeated_request_is_answered_as_the_first_time)
     CHECK_ANSWER("deleted before", rig_remove(&rig, "k", COORD_ANY, &lease), COORD_OK,
                  COORD_R_ALREADY);
     rig.request = id;
-    CHECK_ANSWER("no false replay of what is gone", rig_create(&rig, "k", "2", 60000, "me", &same),
-                 COORD_OK, COORD_R_CREATED);
+    CHECK_ANSWER("no false replay of a removed entry",
+                 rig_create(&rig, "k", "2", 60000, "me", &same), COORD_OK, COORD_R_CREATED);
     rig_close(&rig);
 }
 

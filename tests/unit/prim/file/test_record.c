@@ -192,7 +192,7 @@ TEST(names_are_encoded_and_long_ones_hashed)
     CHECK("a hash", name[0] == '~');
     raw[0] = '/';
     layout_name(str_of(raw, 178), name);
-    CHECK_SIZE("what counts is the encoded length", strlen(name), 180);
+    CHECK_SIZE("the encoded length counts", strlen(name), 180);
     layout_name(str_of(raw, 179), name);
     CHECK("a hash", name[0] == '~' && strlen(name) == 41);
     /* SHA-256 of the raw bytes, its first 40 digits. */

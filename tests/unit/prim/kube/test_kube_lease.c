@@ -219,10 +219,10 @@ TEST(a_new_object_waits_out_the_second_of_the_one_that_was_deleted)
 
     kube_sights_init(&sights, 7);
     kube_sights_note_absent(&sights, STR("x"), t);
-    CHECK("what was never seen is not known", !kube_sights_knows(&sights, STR("x")));
+    CHECK("an object never seen is unknown", !kube_sights_knows(&sights, STR("x")));
     CHECK_I64("and waits for nothing", kube_sights_create_wait_ms(&sights, STR("x"), t), 0);
     kube_sights_note(&sights, STR("x"), &a, t);
-    CHECK_I64("what is there, too", kube_sights_create_wait_ms(&sights, STR("x"), t), 0);
+    CHECK_I64("an existing object, too", kube_sights_create_wait_ms(&sights, STR("x"), t), 0);
     kube_sights_note_absent(&sights, STR("x"), t);
     CHECK_I64("a second and a bit", kube_sights_create_wait_ms(&sights, STR("x"), t), 1001);
     kube_sights_note_absent(&sights, STR("x"), t + SECOND_NS / 2);

@@ -159,8 +159,7 @@ TEST(force_removes_a_leased_key_and_its_holder_is_notified)
     ANSWERS("force", rig_remove(&d, "k", COORD_FORCE, NULL), COORD_OK, COORD_R_DELETED);
     ANSWERS("renew", rig_renew(&d, &h), COORD_EXPIRED, COORD_R_REVOKED);
     CHECK("the other key lives to its deadline", rig_get(&d, "k2") != NULL);
-    ANSWERS("what is left can be released", rig_release(&d, &h, 0, NULL), COORD_OK,
-            COORD_R_RELEASED);
+    ANSWERS("the rest can be released", rig_release(&d, &h, 0, NULL), COORD_OK, COORD_R_RELEASED);
     CHECK("gone", rig_get(&d, "k2") == NULL);
     rig_close(&d);
 }

@@ -386,7 +386,7 @@ TEST(a_failed_operation_ends_in_failed_with_an_error_that_can_be_reported)
         CHECK_U32("not by Create", library_call(book, OPERATION_CREATE, "m").answer.status,
                   GRPC_INTERNAL);
         asked = library_call(book, OPERATION_DELETE, "m");
-        CHECK_U32("given back by Delete", asked.state, MACHINE_DELETING);
+        CHECK_U32("freed by Delete", asked.state, MACHINE_DELETING);
         library_end(book, asked.answer.operation);
         library_list(book, &(struct book_filter){0}, &listing);
         CHECK_STR("a slot again", buf_peek(&listing.text), STR("m Speculative | "));
@@ -451,7 +451,7 @@ static enum err refuse_delete(struct backend *, enum operation_kind kind,
                               const struct backend_machine *machine, struct note *note)
 {
     CHECK_STR("the machine", machine->id, STR("m"));
-    CHECK_STR("what", machine->offer->instance_type, STR("m5.large"));
+    CHECK_STR("the operation", machine->offer->instance_type, STR("m5.large"));
     if (kind != OPERATION_DELETE) return ERR_OK;
     note_set(note, "bare metal stays");
     return ERR_UNSUPPORTED;
@@ -543,7 +543,7 @@ TEST(b8_deltas_report_changes_and_removals)
     CHECK_OK("gone", book_see(book, SEEN_REMOVED, STR("m-0003"), NULL, STR_EMPTY, &note));
     library_offer(book, "m-0003");
     library_list(book, &(struct book_filter){.since = str_from(first.revision)}, &second);
-    CHECK_STR("what changed", buf_peek(&second.text),
+    CHECK_STR("the changes", buf_peek(&second.text),
               STR("m-0001 Creating | m-0003 Speculative | gone m-0002 | "));
     CHECK("another revision", strcmp(first.revision, second.revision) != 0);
     CHECK("deltas are deltas", second.tombstones);
@@ -574,7 +574,7 @@ TEST(cursors_that_are_not_understood_get_everything_and_say_so)
 
         library_list(book, &(struct book_filter){.since = str_from(cursors[i])}, &listing);
         CHECK_SIZE(cursors[i], listing.count, 3);
-        CHECK("what it leaves out is gone, not unchanged", !listing.tombstones);
+        CHECK("an omitted machine is gone, not unchanged", !listing.tombstones);
         CHECK("a good one for next time", listing.revision[0]);
         listing_free(&listing);
     }
@@ -595,7 +595,7 @@ TEST(a_cursor_older_than_the_memory_of_removals_gets_everything)
     CHECK_U64("bounded", book_stats(book).tombstones, BOOK_TOMBSTONES_MAX);
     library_list(book, &(struct book_filter){.since = str_from(first.revision)}, &second);
     CHECK_SIZE("everything", second.count, 1);
-    CHECK("and it says so", !second.tombstones);
+    CHECK("and without tombstones", !second.tombstones);
     listing_free(&first);
     listing_free(&second);
     book_close(book);

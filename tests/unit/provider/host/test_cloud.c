@@ -163,7 +163,7 @@ TEST(failures_are_repaired)
     CHECK_U64("can be created again", count(&w, MACHINE_SPECULATIVE), 1);
     CHECK_U32("create", call(&w, OPERATION_CREATE, "x-a-000001", 0), GRPC_OK);
     (void)sim_run_for(w.sim, 20100);
-    CHECK_U32("given back", call(&w, OPERATION_DELETE, "x-a-000001", 0), GRPC_OK);
+    CHECK_U32("deleted", call(&w, OPERATION_DELETE, "x-a-000001", 0), GRPC_OK);
     (void)sim_run_for(w.sim, 1100);
     CHECK_U64("at once, without a repair", count(&w, MACHINE_SPECULATIVE), 1);
     (void)sim_run_for(w.sim, 48800); /* past the ten seconds after which a repair would run */

@@ -189,7 +189,7 @@ static void check_memory(struct process *p)
     const struct world *world = p->world;
     const struct book *book = host_book(p->host);
 
-    CHECK("no revision is taken back", book_stats(book).revision >= world->revision);
+    CHECK("no revision goes back", book_stats(book).revision >= world->revision);
     for (unsigned i = 0; i < MACHINES; i++) {
         const struct book_entry *e;
         const struct fence *mark;
@@ -198,7 +198,7 @@ static void check_memory(struct process *p)
         snprintf(id, sizeof id, "m-%u", i);
         e = book_find(book, str_from(id));
         if (!e) {
-            CHECK_I64("only what was never answered is missing", world->marks[i][1], 0);
+            CHECK_I64("only unanswered operations are missing", world->marks[i][1], 0);
             continue;
         }
         for (int kind = 0; kind < OPERATION_KINDS; kind++) {
@@ -400,7 +400,7 @@ TEST(a_failing_disk_stops_the_provider_without_an_answer)
     loop_defer(sim_host_io(machine)->loop, &task);
     (void)sim_run_for(world.sim, 5000);
     CHECK_ERR("it ends", f.failed, ERR_IO);
-    CHECK_HAS("and says where", f.why.text, "/state");
+    CHECK_HAS("and names the file", f.why.text, "/state");
     CHECK("no answer went out", !f.reported);
     list_remove(&f.wait.link);
     host_close(f.host);
@@ -451,7 +451,7 @@ TEST(an_operation_that_its_backend_cannot_begin_fails)
         (void)sim_run_for(world.sim, 5000);
         e = book_find(host_book(f.host), STR("m-0"));
         CHECK_U32("failed", e->state, MACHINE_FAILED);
-        CHECK_STR("says why", entry_error(e), STR("not with this one"));
+        CHECK_STR("the reason", entry_error(e), STR("not with this one"));
         CHECK_SIZE("and all of it is written", book_changes(host_book(f.host))->len, 0);
         host_close(f.host);
         sim_close(world.sim);

@@ -107,7 +107,7 @@ TEST(a_file_torn_at_any_byte_opens_with_what_was_whole)
         CHECK_OK("put", fs_publish(fs, PATH, str_of(file.data, cut), 0600, 1));
         check_err(note.text, open_journal(fs, &heard, &j, &report, &note), ERR_OK, "open", __FILE__,
                   __LINE__);
-        CHECK_STR("what was whole", buf_peek(&heard.text), str_from(wholes[whole]));
+        CHECK_STR("the complete part", buf_peek(&heard.text), str_from(wholes[whole]));
         CHECK_U64("the rest is reported", report.torn_bytes,
                   whole              ? cut - ends[whole - 1]
                   : cut < FIRST_SEAL ? cut - JOURNAL_HEAD

@@ -189,7 +189,7 @@ TEST(a_node_that_does_not_start_fails_the_operation)
     open_with((struct process_backend_options){.ready_file = "ready", .ready_within_ms = 50});
     do_well(create, "m");
     reported = fake_do(&host, configure(), "m");
-    CHECK("one that never says it is ready", reported->failed);
+    CHECK("one that never reports ready", reported->failed);
     CHECK_HAS("why", reported->text, "configure: the node did not say that it is ready");
     int pid = pid_in("machines/m/host.pid");
     FAKE_UNTIL("and nothing of it stays", &host, !runs(pid));
