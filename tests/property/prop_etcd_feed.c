@@ -269,7 +269,7 @@ static enum err on_send(struct feed_stream *stream, struct str bytes, bool must)
         c->asked_count--;
     } else if (m->canceled) {
         CHECK("of a watch", l != NULL);
-        CHECK_I64("up to what is compacted", m->compact_revision, (int64_t)w.compacted);
+        CHECK_I64("up to the compacted revision", m->compact_revision, (int64_t)w.compacted);
         CHECK("without a reason", !m->cancel_reason[0]);
         CHECK("U03 compaction passed it",
               !received_up_to(l, w.compacted - 1) || l->start < w.compacted || l->was_blocked);
@@ -442,7 +442,7 @@ static void ask(struct client *c, struct watching *l, bool cancel, int64_t id)
 {
     size_t at = (c->asked_first + c->asked_count++) % ASKED;
 
-    CHECK("room for what is asked", c->asked_count <= ASKED);
+    CHECK("room for the request", c->asked_count <= ASKED);
     c->asked[at] = l;
     c->asked_cancel[at] = cancel;
     c->asked_id[at] = id;
@@ -735,7 +735,7 @@ TEST(u04_u10_a_future_start_gets_nothing_before_it_and_progress_after)
     do_put();
     (void)sim_run_for(w.sim, 1);
     CHECK_U64("the first event", w.events, 1);
-    CHECK_U64("what was asked is answered now", c->progress_received, 1);
+    CHECK_U64("the pending progress request is answered now", c->progress_received, 1);
     CHECK_U64("and once", w.progresses, 1);
     (void)sim_run_for(w.sim, 100);
     CHECK("quiet is reported", w.progresses > 2);
@@ -880,7 +880,7 @@ TEST(u12_a_revision_of_10000_keys_is_one_response_or_fragments_that_join_to_it)
                 do_restore();
             (void)sim_run_for(w.sim, 1);
         }
-        CHECK("everybody was sent all of it", all_took(round));
+        CHECK("every watch got everything", all_took(round));
     }
     for (size_t i = 0; i < ARRAY_LEN(takers); i++) {
         CHECK_SIZE("each event once", takers[i].events, 3 * MANY);

@@ -453,7 +453,7 @@ static void compare(struct world *w)
     buf_init(&got, TEXT);
     model_rows(&w->model, line_of_row, &want);
     fleet_lines(w->fleet, &got);
-    CHECK_STR("the tables hold what they must, in order", buf_peek(&got), buf_peek(&want));
+    CHECK_STR("the tables equal the model, in order", buf_peek(&got), buf_peek(&want));
     CHECK_OK("open", fleet_open(&rebuilt));
     model_rows(&w->model, write_row, rebuilt);
     CHECK_U64("hash of the content alone", fleet_hash(w->fleet), fleet_hash(rebuilt));

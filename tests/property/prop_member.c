@@ -378,7 +378,7 @@ static void scan(struct world *w)
     context = member_batch_ops(buf_peek(&batch));
     CHECK_OK("scanned", member_local_scan(w->local, now_ns(w), clock_now(w), leader_wall(w), &batch,
                                           &ops, &more));
-    CHECK("what was added", member_batch_ops(buf_peek(&batch)) == context + ops && !more);
+    CHECK("the added item", member_batch_ops(buf_peek(&batch)) == context + ops && !more);
     if (ops) propose(w, buf_peek(&batch), 0, NULL);
     buf_deinit(&batch);
     while (member_local_next_event(w->local, &event)) {

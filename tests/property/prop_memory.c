@@ -58,7 +58,7 @@ static void read_events(struct world *w)
             if (event->token > v->token_max) { v->token_max = event->token; }
             v->live = true;
         } else {
-            CHECK("only what lives can end", v->live);
+            CHECK("only a live key can end", v->live);
             v->live = false;
         }
         for (size_t i = 0; i < HANDS && event->type == COORD_EXPIRE; i++) {
@@ -92,7 +92,7 @@ static void check_views(struct world *w)
     for (size_t i = 0; i < w->view_count; i++) {
         const struct view *v = &w->views[i];
         const struct memory_record *entry = rig_get(&w->rig, v->key);
-        CHECK("a read finds what the events reported", (entry != NULL) == v->live);
+        CHECK("a read agrees with the events", (entry != NULL) == v->live);
         if (entry != NULL) { CHECK_U64("R1", entry->revision, v->revision); }
     }
 }

@@ -203,9 +203,9 @@ TEST(fingerprints_hide_order_and_nothing_else)
         check_reads_back(&first);
         CHECK_OK("without Same", profile_without_same(&arena, &first, &plain));
         check_reads_back(&plain);
-        CHECK("what is left", profile_same(&plain) == NULL &&
-                                  (profile_same(&first) != NULL) ==
-                                      (plain.requirement_count < first.requirement_count));
+        CHECK("the rest", profile_same(&plain) == NULL &&
+                              (profile_same(&first) != NULL) ==
+                                  (plain.requirement_count < first.requirement_count));
         CHECK("contradictions",
               (requirements_contradict(first.requirements, first.requirement_count, NULL) ==
                ERR_OK) == satisfiable(&first));

@@ -152,7 +152,7 @@ static void run(uint64_t seed)
     }
     compare(&order, in, &p);
     order_clear(&order);
-    CHECK("every byte is given back", bytes == 0 && order.count == 0);
+    CHECK("every byte is freed", bytes == 0 && order.count == 0);
 }
 
 TEST(an_ordered_set_equals_a_sorted_array)

@@ -365,7 +365,7 @@ static void plain_check(struct world *w)
         live += there;
         if (!there) continue;
         CHECK_I64("its number", lease.number, plain_number(i));
-        CHECK_U64("what is left of it", lease.remaining_ms,
+        CHECK_U64("the remaining time", lease.remaining_ms,
                   (w->plain[i].deadline_ns - w->now_ns) / 1000000);
     }
     for (; store_lease_next(w->store, &place, w->now_ns, &lease); listed++) {
@@ -657,7 +657,8 @@ TEST(the_quota_refuses_only_additions_and_history_is_compacted)
         after = store_sizes(w.store).bytes;
         if (result.reason == COORD_R_QUOTA) {
             refused++;
-            CHECK("refused is what adds", adds(command.kind) && result.code == COORD_UNAVAILABLE);
+            CHECK("only additions are refused",
+                  adds(command.kind) && result.code == COORD_UNAVAILABLE);
             CHECK("there was no room", before + command.value.len + NEAR > QUOTA);
             CHECK_U64("and nothing was added", after, before);
         } else if (adds(command.kind) && result.code == COORD_OK) {

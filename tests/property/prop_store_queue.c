@@ -318,7 +318,7 @@ static struct store_result apply(struct world *w, const struct said *what,
         claim->token = w->last_token = event.result.token;
         granted++;
     }
-    CHECK_SIZE("granted to everybody", granted, w->granted_count);
+    CHECK_SIZE("number of grants", granted, w->granted_count);
     w->granted_count = 0;
     while (store_event_next(w->twin, &event)) {}
     CHECK("the twin is alike", store_hash(w->store) == store_hash(w->twin) &&
@@ -450,7 +450,7 @@ static void do_repeat(struct world *w)
     if (again.command.sequence < w->acked[client] && !is_silent(w, client)) {
         pass_time(w); /* delayed for long: its client no longer waits for it */
         result = apply(w, &again, NULL);
-        CHECK("what comes late is not done again",
+        CHECK("a late repeat is not applied again",
               result.code == COORD_INVALID && result.reason == COORD_R_HANDLE);
         return;
     }
@@ -459,7 +459,7 @@ static void do_repeat(struct world *w)
         return;
     pass_time(w);
     if (!claim->remembered) {
-        CHECK("what is forgotten is over", claim->place == NOWHERE);
+        CHECK("a forgotten claim is over", claim->place == NOWHERE);
         claim->asked = again;
         ask(w, claim);
         return;
@@ -658,7 +658,7 @@ static void do_view(struct world *w)
         store_apply(w->twin, w->said[i].at_ns, &w->said[i].command, &result, &renewal);
         while (store_event_next(w->twin, &event)) {}
     }
-    CHECK("what was restored and went on is what went on",
+    CHECK("the restored store equals the one that continued",
           store_hash(w->twin) == store_hash(w->store));
 }
 

@@ -231,7 +231,7 @@ TEST(an_answer_without_end_meets_its_bound)
     (void)head;
     server_answer_bytes(server, buf_peek(&big));
     CHECK_ERR("too large", kube_get(kube, &lease, LONG_MS, &answer, &note), ERR_TOO_LARGE);
-    CHECK_HAS("says so", note.text, "16 MiB");
+    CHECK_HAS("the message", note.text, "16 MiB");
     kube_answer_deinit(&answer);
     /* The connection with unread bytes is not used again. */
     server_answer_json(server, "200 OK", "", "{}");

@@ -145,7 +145,7 @@ TEST(a_wish_to_wait_is_granted)
     server_answer_json(s.server, "429 Too Many Requests", "Retry-After: 3600\r\n", "{}");
     server_answer_and_hang(s.server, OK_HEAD EVENT("ADDED", "11"));
     CHECK_ERR("waits", next_err(&s, 4 * SHORT_MS), ERR_TIMEOUT);
-    CHECK_HAS("says why", s.note.text, "429");
+    CHECK_HAS("the reason", s.note.text, "429");
     CHECK_SIZE("and asks nothing", server_requests(s.server), 1);
     end(&s);
 }

@@ -102,7 +102,7 @@ void rpc_call_mark(struct rpc_call *call, const char *stage)
 enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value)
 {
     CHECK_STR("the one trailer", name, STR(RPC_APPLIED_TRAILER));
-    CHECK_STR("which says no", value, STR("no"));
+    CHECK_STR("which refuses", value, STR("no"));
     call->applied_no = true;
     return ERR_OK;
 }

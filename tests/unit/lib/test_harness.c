@@ -68,7 +68,7 @@ TEST(a_wait_that_times_out_reports_it)
     const char *argv[] = {"sh", "-c", "echo hello", NULL};
     CHECK("starts", proc_start(&one, argv, NULL));
     CHECK("never printed", !proc_wait_output(&one, "good-bye", 5000));
-    CHECK_HAS("what came is kept", one.output, "hello");
+    CHECK_HAS("the output is kept", one.output, "hello");
     proc_end(&one);
 }
 

@@ -122,7 +122,7 @@ TEST(a_silent_server_does_not_delay_the_end)
     opened();
     server_await(server, 1);
     CHECK("not whole", !follow_whole(follow, &reason));
-    CHECK_HAS("and says so", reason.text, "pods are not known yet");
+    CHECK_HAS("and the message", reason.text, "pods are not known yet");
     closed();
     CHECK_TEXT("nothing was reported", reported, "");
 }

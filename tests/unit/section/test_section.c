@@ -232,7 +232,7 @@ TEST(parts_come_in_order_end_once_and_a_failure_is_final)
     CHECK_OK("another", section_view_open(NULL, &view));
     section_view_add(view, (struct section_part){countdown_next, countdown_end, &good});
     CHECK_ERR("not made", section_view_ready(view, ERR_NOMEM, &ready), ERR_NOMEM);
-    CHECK_U64("what it was given ends", good.ended, 2);
+    CHECK_U64("the part ends", good.ended, 2);
     buf_deinit(&bytes);
 }
 

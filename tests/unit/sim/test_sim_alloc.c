@@ -106,7 +106,7 @@ static bool play(struct story *s)
         sim_run_for(s->sim, 3000);
         failed = !s->client || stream_write(s->client, &part, 1);
         sim_run_for(s->sim, 10000);
-        CHECK("what arrives is a beginning of what was sent", !s->bad);
+        CHECK("the received bytes are a prefix of the sent ones", !s->bad);
         CHECK("all of it, unless a call failed", failed || s->got == SENT);
         CHECK("the job was handed back", s->done);
         sim_host_die(s->b, SIM_POWER_CUT);

@@ -282,8 +282,7 @@ TEST(a_power_cut_between_two_disk_calls_leaves_a_state_on_disk)
         CHECK("dead", !p.b->powered && !sim_host_running(p.b));
         CHECK_OK("boots", sim_host_restart(p.b));
         CHECK_OK("the file is there", fs_read_whole(sim_host_io(p.b)->fs, "data", 100, &content));
-        CHECK("all of it or nothing: the disk keeps what it was given",
-              content.len == (nth == 1 ? 0 : 7));
+        CHECK("all of the write or nothing", content.len == (nth == 1 ? 0 : 7));
         buf_deinit(&content);
         pair_close(&p);
     }

@@ -440,7 +440,7 @@ TEST(a_file_much_shorter_and_long_again_keeps_its_bytes)
         CHECK_OK("sync", fs_sync(rig.fs, file));
         CHECK_OK("short", fs_truncate(rig.fs, file, i == 1 ? 0 : 5));
         if (i != 2) CHECK_OK("sync", fs_sync(rig.fs, file));
-        CHECK_TEXT("what is left", text_of(rig.fs, "/f"), i == 1 ? "" : "begin");
+        CHECK_TEXT("the rest", text_of(rig.fs, "/f"), i == 1 ? "" : "begin");
     }
     const struct sim_fs_options losing = {.write_lost_per_million = MILLION};
     CHECK_OK("lose the cut", sim_fs_set_options(rig.disk, &losing));
@@ -521,7 +521,7 @@ TEST(a_full_disk_takes_what_fits_and_says_so)
               ERR_NO_SPACE);
     CHECK_ERR("a new directory", fs_make_dir(rig.fs, "/d", 0755), ERR_NO_SPACE);
     CHECK("and left no name", !is_there(rig.fs, "/g") && !is_there(rig.fs, "/d"));
-    CHECK_OK("over what is there", fs_write_at(rig.fs, file, 0, STR("over")));
+    CHECK_OK("over the existing file", fs_write_at(rig.fs, file, 0, STR("over")));
     CHECK_OK("shorter", fs_truncate(rig.fs, file, 1000));
     CHECK_OK("room again, though nothing was synced",
              fs_write_at(rig.fs, file, 1000, str_of(bytes, 5000)));
@@ -697,7 +697,7 @@ TEST(damage_stays_and_touches_synced_content_only)
     put_synced(rig.fs, "/synced", STR("aaaaaaaa"));
     put(rig.fs, "/not", STR("aaaaaaaa"));
     CHECK_OK("damage", sim_fs_set_options(rig.disk, &damaged));
-    CHECK_TEXT("what is not on disk cannot rot there", text_of(rig.fs, "/not"), "aaaaaaaa");
+    CHECK_TEXT("bytes that are not on disk cannot rot there", text_of(rig.fs, "/not"), "aaaaaaaa");
     CHECK_U64("no flip", sim_fs_stats(rig.disk).flips, 0);
     CHECK("a bit is wrong", strcmp(text_of(rig.fs, "/synced"), "aaaaaaaa") != 0);
     CHECK_U64("one", sim_fs_stats(rig.disk).flips, 1);

@@ -81,7 +81,7 @@ TEST(close_drops_what_is_pending_and_nothing_else)
     CHECK("never from inside the call", !p.client.closed);
     CHECK("then it comes", pair_wait_closed(&p, &p.client, 1000));
     sim_run_for(p.sim, 1000);
-    CHECK_STR("the peer got what was taken", buf_peek(&p.server.ends[0].got), STR("taken"));
+    CHECK_STR("the peer got the accepted bytes", buf_peek(&p.server.ends[0].got), STR("taken"));
     CHECK("and the end", p.server.ends[0].ended);
     pair_close(&p);
 }
@@ -412,7 +412,7 @@ TEST(a_one_way_partition_delivers_but_never_acknowledges)
         written += 1000;
         sim_run_for(p.sim, 10);
     }
-    CHECK("what fits in the window arrived", server->got.len == 64 * 1024);
+    CHECK("the bytes within the window arrived", server->got.len == 64 * 1024);
     CHECK("and no more was taken: no acknowledgement came back", written <= 64 * 1024 + 20000);
     CHECK("the writer gives up in the end", pair_wait_closed(&p, &p.client, 60000));
     CHECK_ERR("not orderly", p.client.why, ERR_IO);
@@ -455,7 +455,7 @@ TEST(a_clog_holds_everything_then_bursts)
     sim_link_clog(p.a, p.b, 150);
     CHECK_OK("write", end_write(&p.client, STR("after it")));
     sim_run_for(p.sim, 149);
-    CHECK_SIZE("held, what was on its way too", server->got.len, 0);
+    CHECK_SIZE("held, including packets in flight", server->got.len, 0);
     sim_run_for(p.sim, 2);
     CHECK_STR("a burst", buf_peek(&server->got), STR("on its way,after it"));
     CHECK("counted", sim_link_stats(p.a, p.b).clogged >= 2);

@@ -349,10 +349,10 @@ TEST(a_cancelled_call_does_not_delete_the_key_of_the_lease_s_next_call)
     CHECK("in its place", keys_get(keys(), STR("l/2"), 0, &own) && own.create == create);
     give_up(&earlier);
     CHECK("the key is the later call's", has("l/2") && !later.done);
-    CHECK_U64("let go", unlock("l/1"), GRPC_OK);
+    CHECK_U64("unlock", unlock("l/1"), GRPC_OK);
     CHECK_U64("its turn, before later arrivals than the first call", wait_answer(&later), GRPC_OK);
     CHECK("and nobody else's", !last.done && has("l/2"));
-    CHECK_U64("let go", unlock("l/2"), GRPC_OK);
+    CHECK_U64("unlock", unlock("l/2"), GRPC_OK);
     CHECK_U64("then the last", wait_answer(&last), GRPC_OK);
     close_rig();
 }
@@ -499,7 +499,7 @@ TEST(an_observer_that_reads_late_receives_the_newest)
         CHECK("the newest", has_newest(&reader) ||
                                 sim_wait(rig.sim, has_newest, &reader, WAIT_MS) == SIM_REACHED);
     }
-    CHECK("and not what nobody waited for", reader.reported < words);
+    CHECK("and not every value", reader.reported < words);
     rpc_call_cancel(call);
     CHECK("it ends", sim_wait(rig.sim, is_true, &reader.ended, WAIT_MS) == SIM_REACHED);
     CHECK("and is forgotten", sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);

@@ -210,7 +210,7 @@ TEST(a_command_over_a_limit_is_refused_before_the_core)
         CHECK_ERR(cases[i].why, store_command_read(buf_peek(&bytes), &arena, &got, &note),
                   ERR_INVALID);
         arena_deinit(&arena);
-        CHECK("it says why", note.text[0]);
+        CHECK("the reason", note.text[0]);
         /* An invalid command in the log: all replicas answer alike, and only the clock moves. */
         bed.clock_ns += NS_PER_MS;
         apply_bytes(buf_peek(&bytes));
@@ -221,7 +221,7 @@ TEST(a_command_over_a_limit_is_refused_before_the_core)
     CHECK("nothing was written", keys_revision(store_keys(store_machine_store(bed.store))) == 1);
     CHECK("the clock moved", store_clock_ns(store_machine_store(bed.store)) == bed.clock_ns);
     apply_bytes(STR("\xff\xff no message"));
-    CHECK("and so with what cannot be read", bed.reply.len >= STORE_REPLY_HEAD);
+    CHECK("the same for an unreadable command", bed.reply.len >= STORE_REPLY_HEAD);
     buf_deinit(&bytes);
     close_bed();
 }
@@ -236,7 +236,7 @@ TEST(a_kind_of_a_later_release_stops_the_replica)
     hash = bed.machine.ops->hash(bed.machine.state);
     CHECK_ERR("kind 99", bed.machine.ops->apply(bed.machine.state, &entry, &bed.reply, &note),
               ERR_VERSION);
-    CHECK("it says which", strstr(note.text, "99"));
+    CHECK("names it", strstr(note.text, "99"));
     CHECK_SIZE("without an answer", bed.reply.len, 0);
     CHECK_U64("nothing is done", bed.machine.ops->hash(bed.machine.state), hash);
     close_bed();
@@ -413,7 +413,7 @@ TEST(a_restored_snapshot_is_the_same_state_and_ends_reads_of_the_old_one)
         CHECK_OK("byte by byte",
                  copy.ops->restore_next(copy.state, str_of(bytes.data + i, 1), &note));
     CHECK_ERR(note.text, copy.ops->restore_end(copy.state, &note), ERR_OK);
-    CHECK("what came later is not in it",
+    CHECK("later entries are not in it",
           copy.ops->hash(copy.state) != bed.machine.ops->hash(bed.machine.state));
     struct key_value value;
     CHECK("a key", keys_get(store_keys(store_machine_store(other)), STR("k"), 0, &value));
@@ -593,8 +593,7 @@ TEST(leases_that_ended_before_a_command_in_parts_are_reported_before_it_and_once
     CHECK_OK("write", store_command_write(&range, &bytes));
     apply_bytes(buf_peek(&bytes));
     do {
-        CHECK_STR("reported, and as what the clock ended", str_from(bed.expired),
-                  STR("muster/late "));
+        CHECK_STR("reported as an expiry", str_from(bed.expired), STR("muster/late "));
         CHECK_U64("the one", bed.changes, 1);
         CHECK_U64("which is all that can be read", keys_changes(keys).end,
                   2 + 3 * STORE_SWEEP_KEYS);
@@ -635,7 +634,7 @@ TEST(a_lease_that_ended_in_parts_is_reported_before_a_command_in_parts)
     while (bed.machine.ops->apply_more(bed.machine.state, &bed.reply)) {
         const struct keys *keys = store_keys(store_machine_store(bed.store));
 
-        CHECK_U64("what is seen is reported", bed.changes,
+        CHECK_U64("every visible change is reported", bed.changes,
                   keys_changes(keys).end - 6 * STORE_SWEEP_KEYS);
         between += bed.changes == 3 * STORE_SWEEP_KEYS;
     }

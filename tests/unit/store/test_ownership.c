@@ -216,12 +216,13 @@ TEST(a_request_that_was_overtaken_is_decided_until_larger_ones_are_forgotten)
     CHECK("and done", !is_there("counted"));
     put();
     CHECK_I64("its repeat is known", apply(delete_by(1)).reason, COORD_R_REPLAYED);
-    CHECK_I64("larger than what went", apply(delete_by(2 * STORE_RESULTS_MAX + 1)).code, COORD_OK);
+    CHECK_I64("larger than the forgotten ones", apply(delete_by(2 * STORE_RESULTS_MAX + 1)).code,
+              COORD_OK);
     CHECK("is done", !is_there("counted"));
     put();
-    CHECK_I64("what went comes late", apply(delete_by(STORE_RESULTS_MAX + 1)).reason,
+    CHECK_I64("a forgotten number comes late", apply(delete_by(STORE_RESULTS_MAX + 1)).reason,
               COORD_R_HANDLE);
-    CHECK_I64("and so what is smaller", apply(delete_by(2)).reason, COORD_R_HANDLE);
+    CHECK_I64("and a smaller one", apply(delete_by(2)).reason, COORD_R_HANDLE);
     CHECK("neither is done", is_there("counted"));
     CHECK_I64("the latest is known", apply(delete_by(2 * STORE_RESULTS_MAX)).reason,
               COORD_R_REPLAYED);
@@ -301,6 +302,6 @@ TEST(the_floor_is_in_the_snapshot)
     CHECK_U64("the same state", store_hash(copy), store_hash(store));
     store_close(store);
     store = copy;
-    CHECK_I64("what was forgotten is refused", apply(delete_by(1)).reason, COORD_R_HANDLE);
+    CHECK_I64("a forgotten request is refused", apply(delete_by(1)).reason, COORD_R_HANDLE);
     store_close(store);
 }

@@ -198,7 +198,7 @@ static bool has_leader(void *context)
 
 static struct node *leader(void)
 {
-    CHECK("somebody leads",
+    CHECK("a replica leads",
           find_leader() || sim_wait(rig.sim, has_leader, NULL, WAIT_MS) == SIM_REACHED);
     return find_leader();
 }
@@ -372,7 +372,7 @@ TEST(the_clock_stops_without_a_leader)
     cut_all(false);
     CHECK_U64("it lives on", leases(), 1);
     sim_run_for(rig.sim, 2000);
-    CHECK_U64("for what was left", leases(), 1);
+    CHECK_U64("for the remaining time", leases(), 1);
     sim_run_for(rig.sim, 4000);
     CHECK_U64("and no longer", leases(), 0);
     close_rig();
@@ -569,7 +569,7 @@ TEST(history_is_compacted_after_its_time)
     CHECK_U64("not yet", keys_compacted(store_keys(store_of(leader()))), 0);
     sim_run_for(rig.sim, 15000);
     uint64_t compacted = keys_compacted(store_keys(store_of(leader())));
-    CHECK("what was there then", compacted >= 11);
+    CHECK("the state of that revision", compacted >= 11);
     sim_run_for(rig.sim, 1000);
     for (size_t i = 0; i < rig.count; i++)
         CHECK_U64("everywhere", keys_compacted(store_keys(store_of(&rig.nodes[i]))), compacted);
@@ -649,7 +649,7 @@ TEST(a_full_store_refuses_only_additions)
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
     release.lease_id = lease_id(1);
     CHECK_I64("a release, too", ask("Release", &release.base)->code, COORD_OK);
-    CHECK_I64("what adds is refused still: history counts", put("more", 400000)->code,
+    CHECK_I64("additions are still refused: history counts", put("more", 400000)->code,
               COORD_UNAVAILABLE);
     write_other(); /* fleet tables and members share the log and still work */
     del.range_end = bytes_of("l");
@@ -686,7 +686,7 @@ TEST(more_than_may_be_under_way_is_refused_by_name_and_the_rest_is_not)
             CHECK("or nobody knows", answers[i].err == ERR_UNKNOWN && ++other);
         buf_deinit(&answers[i].bytes);
     }
-    CHECK("what is too much", refused >= 100 - 64 && other > 50);
+    CHECK("over the limit", refused >= 100 - 64 && other > 50);
     CHECK("the small one had room", small.done && small.status != GRPC_RESOURCE_EXHAUSTED);
     buf_deinit(&small.bytes);
     close_rig();
@@ -1103,7 +1103,7 @@ TEST(an_earlier_change_is_not_reported_with_the_token_of_a_later_claim_under_the
     open_rig(1, (struct store_service_limits){0});
     (void)lease("k", 1, 60000);
     release.lease_id = lease_id(1);
-    CHECK_I64("given back", ask("Release", &release.base)->code, COORD_OK);
+    CHECK_I64("released", ask("Release", &release.base)->code, COORD_OK);
     CHECK_I64("and had again", lease("k", 1, 60000)->code, COORD_OK);
     start_watch_at(&watch, "muster/", 2);
     CHECK_U64("all three", watch.events, 3);

@@ -295,7 +295,7 @@ TEST(consuming_opens_the_connection_for_other_streams)
     pump();
     CHECK_OK("b's body", h2_send(pair.client.h2, b, &part, 1));
     pump();
-    CHECK_SIZE("b is held back by what a has not consumed", at_server(b)->data.len, 10000);
+    CHECK_SIZE("b is blocked by the bytes that a has not consumed", at_server(b)->data.len, 10000);
     h2_consume(pair.server.h2, a, sizeof bytes);
     pump();
     CHECK_SIZE("b goes on", at_server(b)->data.len, sizeof bytes);
@@ -345,7 +345,7 @@ TEST(consuming_more_than_came_opens_nothing)
     CHECK_OK("body", h2_send(pair.client.h2, stream, &part, 1));
     CHECK_OK("body", h2_send(pair.client.h2, stream, &part, 1));
     pump();
-    CHECK_SIZE("one window beyond what was consumed", at_server(1)->data.len, 50000 + WINDOW);
+    CHECK_SIZE("one window beyond the consumed bytes", at_server(1)->data.len, 50000 + WINDOW);
     stop();
 }
 
@@ -540,7 +540,7 @@ TEST(message_that_can_never_fit_differs_from_one_that_must_wait)
     CHECK_OK("request", h2_call(&pair.client, "/a.B/C", false, &stream));
     CHECK_ERR("never", h2_send(pair.client.h2, stream, &part, 1), ERR_TOO_LARGE);
     CHECK_ERR("nor in parts", h2_send(pair.client.h2, stream, halves, 2), ERR_TOO_LARGE);
-    CHECK_SIZE("room is what fits", h2_send_room(pair.client.h2, stream), 5000);
+    CHECK_SIZE("the reported room fits", h2_send_room(pair.client.h2, stream), 5000);
     part.len = 5000;
     CHECK_OK("exactly", h2_send(pair.client.h2, stream, &part, 1));
     part.len = 1;
@@ -753,7 +753,7 @@ TEST(draining_in_two_steps_loses_no_call)
     pump();
     CHECK_U64("announced", pair.client.goaways, 1);
     CHECK_I64("with no bound yet", pair.client.goaway_last, INT32_MAX);
-    CHECK_U64("what was under way is served", at_server(between)->headers, 1);
+    CHECK_U64("running calls are served", at_server(between)->headers, 1);
     CHECK_ERR("no new call", h2_call(&pair.client, "/a.B/C", true, &after), ERR_CLOSED);
     CHECK("both live on", !h2_is_over(pair.server.h2) && !h2_is_over(pair.client.h2));
     h2_go_away(pair.server.h2, H2_NO_ERROR);
@@ -761,7 +761,7 @@ TEST(draining_in_two_steps_loses_no_call)
     CHECK_I64("final: the last one served", pair.client.goaway_last, between);
     h2_go_away(pair.server.h2, H2_NO_ERROR);
     pump();
-    CHECK_U64("a third says nothing", pair.client.goaways, 2);
+    CHECK_U64("a third has no effect", pair.client.goaways, 2);
     h2_echo(&pair.server);
     for (int32_t stream = before; stream <= between; stream += 2) {
         CHECK_OK("answer", h2_answer(&pair.server, stream));
@@ -880,7 +880,7 @@ TEST(headers_that_http2_cannot_carry_are_refused_here)
                       header_cases[i].want);
     }
     pump();
-    CHECK_U64("what passed, arrived", pair.server.reported, 5);
+    CHECK_U64("the accepted bytes arrived", pair.server.reported, 5);
     stop();
 }
 

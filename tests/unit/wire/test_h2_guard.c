@@ -240,7 +240,7 @@ TEST(pings_between_data_are_keep_alive)
         flood_ping(i);
         if (i % 40 == 0) raw_frame(&wire, DATA, 0, 1, STR("beat"));
     }
-    CHECK_OK("borne", send_wire());
+    CHECK_OK("accepted", send_wire());
     stop();
 }
 
@@ -281,7 +281,7 @@ TEST(only_muster_limits_resets)
 {
     start(&(struct h2_limits){.resets_per_minute_max = 3000});
     for (uint32_t i = 0; i < 3000; i++) flood_rapid_reset(i);
-    CHECK_OK("borne", send_wire());
+    CHECK_OK("accepted", send_wire());
     flood_rapid_reset(3000);
     check_denied("one more", send_wire());
     stop();
@@ -374,7 +374,7 @@ TEST(header_blocks_within_limits_are_reported_others_end_their_stream)
         err = send_wire();
         CHECK_ERR(block_cases[i].why, err, block_cases[i].err);
         CHECK_U64(block_cases[i].why, pair.server.reported, block_cases[i].reported);
-        CHECK_U64("what is not reported is not closed", h2_peer_seen(&pair.server, 1)->closed, 0);
+        CHECK_U64("an unreported stream is not closed", h2_peer_seen(&pair.server, 1)->closed, 0);
         if (!err) {
             raw_request(&wire, 3, true);
             CHECK_OK("the connection goes on", send_wire());

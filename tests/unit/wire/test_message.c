@@ -524,7 +524,7 @@ TEST(a_message_cut_anywhere_is_refused_unless_cut_between_fields)
             memcpy(cut, bytes.data, len);
             judge = protobuf_c_message_unpack(EVERYTHING, NULL, len, cut);
             err = message_guard(EVERYTHING, str_of(cut, len), NULL, &note);
-            CHECK_ERR("as the judge says", err, judge ? ERR_OK : ERR_PARSE);
+            CHECK_ERR("the result of the reference", err, judge ? ERR_OK : ERR_PARSE);
             if (err) CHECK_HAS("the reason", note.text, "cut short");
             *(err ? &refused : &passed) += 1;
             if (judge) protobuf_c_message_free_unpacked(judge, NULL);
@@ -634,7 +634,7 @@ TEST(writing_is_all_or_nothing)
     buf_init(&out, 20);
     CHECK_OK("before", buf_append_c(&out, "12345678"));
     CHECK_ERR("14 bytes do not fit in 12", message_write(&m.base, &out, NULL), ERR_FULL);
-    CHECK_STR("what was there stays", buf_peek(&out), STR("12345678"));
+    CHECK_STR("earlier content stays", buf_peek(&out), STR("12345678"));
     m.a_string = (char *)(uintptr_t) "ten  bytes";
     CHECK_OK("12 do", message_write(&m.base, &out, NULL));
     CHECK_STR("both", buf_peek(&out), STR("12345678\x72\x0aten  bytes"));

@@ -75,7 +75,7 @@ TEST(an_unanswered_worker_is_fenced_after_the_timeout) /* 89 */
 
     CHECK("at 4.0 s it may", !life_fence_falls(&life, AT(FENCE)) && life_may_act(&life, AT(FENCE)));
     CHECK("a moment later the clock alone refuses", !life_may_act(&life, AT(FENCE + 1)));
-    CHECK("and it says so", life_fence_falls(&life, AT(FENCE + 1)));
+    CHECK("and the fence falls", life_fence_falls(&life, AT(FENCE + 1)));
     CHECK("once", !life_fence_falls(&life, AT(FENCE + 2)));
     CHECK_U64("it goes on beating as init", life_phase(&life), LIFE_INIT);
     CHECK_U64("and has no time left", life_good_until(&life).ms, 0);
