@@ -163,6 +163,6 @@ TEST(these_find_the_planted_bugs)
 {
     if (mutant_is_planted()) SKIP("one of them is in here");
     CHECK_FOUND("a_late_answer_to_a_finished_round", READ_OLD_ROUND);
-    CHECK_FOUND("a_vote_that_a_power_cut_takes", VOTE_AFTER_SEND);
+    CHECK_FOUND("a_vote_lost_in_a_power_cut", VOTE_AFTER_SEND);
     CHECK_FOUND("a_disk_report_of_replaced_entries", STALE_PERSISTED);
 }
