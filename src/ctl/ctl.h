@@ -152,7 +152,7 @@ struct ctl_action {
     bool offline; /* the command opens its connections itself */
 };
 enum err ctl_do(struct ctl *ctl);
-/* From now on Ctrl-C and SIGTERM exit at once with code 0, for commands without another end. */
+/* From now on Ctrl-C and SIGTERM end the process with code 0, for commands without another end. */
 void ctl_end_when_interrupted(void);
 
 /* Exit codes of every command that calls a coordinator. */

@@ -282,7 +282,8 @@ void service_list_later(struct leader_request *request, struct service_lister *l
 
 /* -- quorum.c -- */
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* done() is called once, after the last query or at once. A second call replaces the first. */
+/* done() is called once, after the last query, inside this call if none runs. A second call
+ * replaces the first. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* may be NULL */
 void quorum_close(struct quorum *quorum);                                        /* may be NULL */
 uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica is not the leader */

@@ -2,8 +2,8 @@
 /* One request: its target and route, the response and its head. HTTP thread only.
  *
  * A request is processed when its body is complete, so that no unread body precedes the next
- * pipelined request. A body that is announced as too large is refused at once, and the connection
- * closes. */
+ * pipelined request. A body that is announced as too large is refused before it arrives, and the
+ * connection closes. */
 #include "io/http_internal.h"
 
 #include <stdio.h>

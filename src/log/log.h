@@ -78,9 +78,9 @@ struct machine_ops {
     enum err (*restore_begin)(void *state, uint64_t index, struct note *note);
     enum err (*restore_next)(void *state, struct str bytes, struct note *note);
     enum err (*restore_end)(void *state, struct note *note);
-    /* Called after a restore or force-config, between the same two entries on every replica,
-     * because newer history is lost. The state gets a new identity, and every number that was
-     * handed out rises by recovery_above(). Never fails. May be NULL. */
+    /* Called after a restore or force-config, which lose newer history. The state gets a new
+     * identity, and raises each number that it has ever issued by recovery_above(). Every replica
+     * calls recover() between the same two log entries. Never fails. May be NULL. */
     void (*recover)(void *state, const struct machine_recovery *recovery);
     /* Hash of the whole state. Update the hash with each change, because the call must be cheap. */
     uint64_t (*hash)(const void *state);

@@ -147,7 +147,7 @@ enum err replica_job_start(struct replica_job *job, struct loop_worker *worker)
 
     assert(!job->busy);
     job->note.text[0] = '\0';
-    job->busy = true; /* before worker_submit, which may run the job at once */
+    job->busy = true; /* before worker_submit, which may run the job before it returns */
     err = worker_submit(worker, &job->job);
     if (err) job->busy = false;
     return err;

@@ -47,7 +47,7 @@
 #include "log/wal.h"
 
 enum {
-    REPLICA_TERMS_KEPT = 4,      /* leaderships whose proposals may be undecided at once */
+    REPLICA_TERMS_KEPT = 4,      /* leaderships whose proposals may be undecided at a time */
     REPLICA_READS_MAX = 65536,   /* waiting tickets; then ERR_FULL */
     REPLICA_HASHES_KEPT = 8,     /* indexes whose state hashes are compared */
     REPLICA_APPLY_ENTRIES = 256, /* per apply slice, because each may call a done() */

@@ -68,7 +68,7 @@ static void replica_propose_finish(struct replica *replica, struct proposal *pro
     proposal->done(proposal, err, reply);
 }
 
-/* The pump calls done() later. A placeholder ends at once. */
+/* The pump calls done() later. A placeholder has no done() and ends here. */
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
     if (is_placeholder(proposal)) {

@@ -403,7 +403,7 @@ static void pass_on(struct timer *timer)
     }
 }
 
-/* Passes at once if the last pass is long ago or many heartbeats wait. */
+/* Passes immediately if the last pass is long ago or many heartbeats wait. */
 static void plan_pass(struct beats *beats)
 {
     if (beats->outgoing_count >= BEATS_PASS_MAX)

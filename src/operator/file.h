@@ -13,7 +13,7 @@
 #include "operator/source.h"
 
 enum {
-    FILE_DRAINS_MAX = 64, /* at once; the grace period of a waiting drain runs, too */
+    FILE_DRAINS_MAX = 64, /* drains at a time; the grace period of a waiting drain runs, too */
     FILE_SETTLE_MS = 200, /* changes within this time are written together */
 };
 

@@ -38,7 +38,7 @@ enum err operator_open(const struct operator_options *options, struct operator_h
                        struct note *note);
 /* Starts the source and returns its error. After an error only operator_close() may be called. */
 enum err operator_start(struct operator_host *host, struct note *note);
-/* Closes the source at once. Calls done() in a later turn, when the stream is closed. */
+/* Closes the source before the return. Calls done() in a later turn, when the stream is closed. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner);
 /* True if connected and all demand is known. Otherwise sets `reason`. */
 bool operator_ready(const struct operator_host *host, struct note *reason);

@@ -55,7 +55,7 @@ enum prim_act {
 struct prim_plan {
     enum prim_act act;
     struct claim_envelope envelope; /* revision and token 0: the backend sets both */
-    coord_result result;            /* returned after the write; for NONE, at once */
+    coord_result result;            /* returned after the write; for NONE, without a write */
 };
 
 struct prim_change {

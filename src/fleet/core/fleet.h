@@ -39,8 +39,8 @@ enum {
     FLEET_DOMAINS_MAX = 16 << 20, /* sum of assigned and leaving domains */
     FLEET_QUOTAS_MAX = 65536,
     FLEET_PROVIDERS_MAX = 65536,
-    FLEET_LEAVERS_MAX = 16, /* shards that one domain may be leaving at once */
-    /* Views at once: the log's snapshot, an export, a stream (two), two lists of table rows. */
+    FLEET_LEAVERS_MAX = 16, /* shards that a domain may be leaving at a time */
+    /* Views at a time: the log's snapshot, an export, a stream (two), two lists of table rows. */
     FLEET_VIEWS_MAX = 6,
 };
 
@@ -99,7 +99,8 @@ enum fleet_table {
 enum { FLEET_TEXTS_MAX = 3 };
 /* The number of texts of a table's rows. */
 extern const uint8_t fleet_row_texts[FLEET_TABLES];
-/* The bytes of any row. Assigning a member of the union would not copy its padding. */
+/* The row as bytes. Copy these, because assigning one member of the union would not copy its
+ * padding. */
 struct fleet_content {
     unsigned char bytes[sizeof(struct fleet_shard)];
 };

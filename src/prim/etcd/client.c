@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC thread to etcd and the headers of every request. With the header hasleader, a member
- * without majority refuses the call at once. If the URL has a user, requests carry a token. */
+ * without majority refuses the call immediately. If the URL has a user, requests carry a token. */
 #include <stdio.h>
 #include <stdlib.h>
 
