@@ -277,7 +277,7 @@ static void keeper_free(struct prim_keeper *keeper)
     free(keeper);
 }
 
-/* Under store->lock. Starts one worker at once, because a later start might fail. */
+/* Under store->lock. Starts one worker now, because a later start might fail. */
 static bool keeper_start(coord_store *store)
 {
     struct prim_keeper *keeper = store->keeper;

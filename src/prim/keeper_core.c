@@ -77,6 +77,6 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
     }
     out.wake_ns = core->busy || core->safe_until_ns < core->renew_at_ns ? core->safe_until_ns
                                                                         : core->renew_at_ns;
-    assert(out.wake_ns > now_ns); /* a step never asks for another step at once */
+    assert(out.wake_ns > now_ns); /* a step never asks for another step now */
     return out;
 }

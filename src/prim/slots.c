@@ -302,7 +302,8 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
     *ret_again = false;
     if (choice == PRIM_GROUP_TAKEOVER) {
         const coord_id *holder = &g->slots.at[slot].envelope.lease_id;
-        /* Two calls of the same owner ran at once, and the other call was first. */
+        /* Two calls of one owner ran at the same time, and another call took the slot before this
+         * call. */
         if (!prim_id_is_zero(&g->taken_from) && !prim_id_equal(&g->taken_from, holder))
             choice = PRIM_GROUP_ALREADY;
         g->taken_from = *holder;

@@ -92,7 +92,8 @@ void sessions_drain(struct sessions *s);
 void sessions_set_term(struct sessions *s, int64_t term); /* for acknowledgements */
 /* Frees the roll-up, and passes the next one to on_rollup. */
 void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end);
-/* Without a session calls on_blob at once. After ERR_FULL or ERR_NOMEM on_blob is never called. */
+/* Without a session calls on_blob inside this function. After ERR_FULL or ERR_NOMEM on_blob is
+ * never called. */
 enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct session_blob *request,
                            const struct profile *profile, uint64_t timeout_ms);
 /* False: no session. Drain reports about the instruction contain the action. */

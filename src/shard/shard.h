@@ -57,7 +57,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
 /* Call before the server listens. Errors of rpc_server_add. */
 enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 void shard_server_limits(const struct shard *shard, struct rpc_server_limits *limits);
-void shard_start(struct shard *shard); /* starts the first cycle at once */
+void shard_start(struct shard *shard); /* starts the first cycle without a pause */
 /* Turns on the kill switch: no further call that changes a machine is sent. Calls under way end
  * normally, and everything else continues. Only a new process acts again. */
 void shard_pause(struct shard *shard);

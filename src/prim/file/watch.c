@@ -475,7 +475,7 @@ static void hear_death(struct hub *hub, uint32_t pid)
         for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
             struct track *track = entry->value;
             if (track->timer.place != 0 && track->head.who.pid == pid)
-                (void)heap_put(&hub->timers, &track->timer, 0); /* in the heap, so only moved */
+                (void)heap_put(&hub->timers, &track->timer, 0); /* moving cannot fail */
         }
     }
 }

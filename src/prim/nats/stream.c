@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks what the server and the stream of the bucket support, at open and while open. */
+/* Checks what the server and the bucket's stream support: when the store is opened, and later at
+ * intervals. */
 #include <inttypes.h>
 #include <stdio.h>
 

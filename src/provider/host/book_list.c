@@ -151,7 +151,8 @@ static void walk_cut(struct book_walk *walk, uint64_t most)
             walk->revision = walk->cursor = e->revision;
 }
 
-/* Encodes few changes at once, oldest first. *ret_done false: there are too many. */
+/* Encodes all changes in one piece, oldest first. *ret_done false: there are too many for one
+ * piece. */
 static enum err walk_encode_delta(struct book_walk *walk, bool *ret_done)
 {
     struct book *book = walk->book;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the script for each operation, and periodically for the list of machines. At most
- * `running_max` scripts run at once; other operations wait in order. Runs on the loop's thread. */
+ * `running_max` scripts run at a time; other operations wait in order. Runs on the loop's
+ * thread. */
 #include "provider/host/command.h"
 
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 /* The command backend: every operation runs a user's script, so that a shell script can connect any
  * cloud (docs/providers.md).
  *
- * A bounded number of scripts runs at once; others wait in order. A script that fails ends only its
- * own operation. A script also lists the machines at an interval. A machine that the list omits
+ * A bounded number of scripts runs at a time; others wait in order. A script that fails ends only
+ * its own operation. A script also lists the machines at an interval. A machine that the list omits
  * stays; only those under "removed" are removed. */
 #ifndef PROVIDER_HOST_COMMAND_H
 #define PROVIDER_HOST_COMMAND_H

@@ -197,7 +197,7 @@ struct machine_work {
     char id[];
 };
 enum {
-    /* Limits of Gets under way at once: `concurrency` within these two bounds. */
+    /* Limits of Gets that run at a time: `concurrency` within these two bounds. */
     ASKING_LEAST = 64,
     ASKING_MOST = 4096,
     DOUBT_FIRST_MS = 5 * 1000, /* first pause between useless Gets; doubles */
@@ -221,7 +221,8 @@ void work_unplan(struct core *core, struct machine_work *w);
 /* Called when a task ends, to record what its machine needs next. */
 void work_passing(struct core *core, const struct machine_task *task);
 void work_doubt(struct core *core, const struct machine_task *task);
-/* The last call will not be executed, so the state that a Get returns is accepted. */
+/* Asks the provider for the machine by a Get. The last call will not run any more, so the Get's
+ * state is accepted as it is. */
 void work_ask(struct core *core, const struct machine_task *task);
 /* The provider was not called, so the call is repeated later without a Get. */
 void work_unsent(struct core *core, const struct machine_task *task);

@@ -214,7 +214,7 @@ static void lease_end_done(struct store *store, struct lease *lease, int reason,
         claim_toggle(store, lease, claim);
         store->bytes -= CLAIM_COST + claim->key_len;
         free(claim->key);
-        /* the next waiter may get the slot at once */
+        /* the slot may go to the next waiter */
         if (claim->group) group_slot_freed(store, claim->group, claim->slot, expired_ns);
     }
     free(lease->claims);

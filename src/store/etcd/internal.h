@@ -226,7 +226,7 @@ void etcd_queue_waits_end(struct etcd_api *api, enum etcd_error error);
 /* -- observe.c: ends all observers, or only those that need a leader -- */
 void etcd_observers_end(struct etcd_api *api, enum etcd_error error, bool needs_leader);
 
-/* -- removed.c: stops the queries. Calls etcd_removal_stopped(), possibly at once -- */
+/* -- removed.c: stops the queries. Calls etcd_removal_stopped(), perhaps before the return -- */
 void etcd_removal_stop(struct etcd_api *api);
 /* -- etcd.c -- */
 void etcd_removal_stopped(struct etcd_api *api);

@@ -89,8 +89,8 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
 /* The coordinator asks for heartbeats at this interval. True: the worker must register again,
  * because the interval is longer than the registered one. */
 bool life_advised(struct worker_life *life, uint64_t interval_ms);
-/* Handles the fence time in a heartbeat's answer. A shorter time takes effect at once. True: the
- * time changed, so the worker must register again. */
+/* Handles the fence time in a heartbeat's answer. A shorter time takes effect immediately. True:
+ * the time changed, so the worker must register again. */
 bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 
 /* Another process has this worker id: delays the next heartbeat. Returns the pause, which grows. */
