@@ -47,7 +47,7 @@ static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_C
     return str_of(topic, domain->key.len + 1 + domain->value.len);
 }
 
-/* The tag and flags are those of `it`. */
+/* Queues AssignDomain or UnassignDomain. The caller sets tag and flags of `it`. */
 static void instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
                            bool assigned, struct instruction it)
 {

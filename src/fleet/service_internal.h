@@ -40,7 +40,7 @@ struct service_method {
     enum stream_kind stream;
     const char *label; /* value of a stream's metric label */
     bool anywhere;     /* `admit` runs on any replica and handles the whole call */
-    bool is_old;       /* original method; its responses cannot say "not yet" */
+    bool is_old;       /* BigFleet's own method, whose response has no "not yet" */
     /* Replaces `read`, `judge` and `command`. Runs on a leader that is ready. */
     void (*begin)(struct leader_request *request);
     /* Handles the result of a proposal to a state machine other than the fleet tables. */

@@ -268,13 +268,11 @@ struct member_change { /* belongs to the replica until done() begins */
     struct list link; /* used by the replica */
     uint64_t index;
 };
-/* Changes one member under the rules of design.md section 5 (log/members.h). To remove the
- * leader transfers leadership and ends with ERR_NOT_LEADER: ask the new leader. Errors in
- * done():
- * ERR_NOT_LEADER, ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID, ERR_FULL, ERR_UNKNOWN
- * ERR_NOT_READY   the note names the unmet rule; retry later
- * ERR_BUSY        another change runs
- * ERR_VERSION     the new member lacks the cluster level */
+/* Changes one member under the rules of design.md section 5 (log/members.h). Removing this leader
+ * transfers leadership and ends with ERR_NOT_LEADER: ask the new leader. Errors in done():
+ * ERR_NOT_LEADER, ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID, ERR_FULL, ERR_UNKNOWN ERR_NOT_READY   the
+ * note names the unmet rule; retry later ERR_BUSY        another change runs ERR_VERSION     the
+ * new member lacks the cluster level */
 void replica_change(struct replica *replica, struct member_change *change);
 struct transfer {
     uint64_t to; /* 0: the responsive voter with the highest match index */

@@ -7,7 +7,7 @@
  *
  * A reclaim runs the user's command: COMMAND MACHINE GRACE_SECONDS, with DRAIN_* in its
  * environment. Exit status 0: the machine is empty. When the grace period ends, the command's
- * process group is killed. Without a command a reclaim ends at once. */
+ * process group is killed. Without a command a reclaim ends immediately. */
 #ifndef OPERATOR_FILE_H
 #define OPERATOR_FILE_H
 #include "operator/source.h"

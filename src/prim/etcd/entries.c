@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys for prim/change.h. Each write is one transaction of the table in coordination.md B3,
- * whose Else branch returns the entry that prevents the write.
+/* Keys for prim/change.h. Each write is one transaction of the table in coordination.md B3, whose
+ * Else branch returns the entry that prevents the write.
  *
  * A lease is granted before the transaction that uses it, and kept for all attempts of a call. A
- * lease that the final answer does not use is revoked, unless the outcome is in doubt: a repeat
- * uses it. */
+ * lease that the final answer does not use is revoked, unless the outcome is in doubt, because a
+ * repeat then uses the lease. */
 #include <stdlib.h>
 
 #include "prim/change.h"

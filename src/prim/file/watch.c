@@ -22,7 +22,7 @@
 
 enum {
     POLL_MS = 250,
-    WAIT_MS = 1000, /* longest wait, because a suspend brings deadlines closer */
+    WAIT_MS = 1000, /* longest wait, because deadlines pass during a suspend */
     LOOK_MS = 1000, /* between checks of a lease, for holders without a pidfd */
     JUDGE_MS = 200,
     FIXED_FDS = 2,
@@ -190,7 +190,7 @@ static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
         watch_lose(hub, track->place);
 }
 
-/* Keeps what is needed until the lease ends. */
+/* Copies the head without its value, to judge the lease later. False: out of memory. */
 static bool remember_lease(struct track *track, const struct head *head)
 {
     char *text = malloc(head->key.len + head->owner.len + 1), *at = text;
