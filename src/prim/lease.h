@@ -40,7 +40,7 @@ struct coord_lease {
     int over;            /* why the lease is over; 0: alive; final once set */
     uint64_t over_token; /* of the present holder, if known */
     bool release_done;
-    uint32_t changes; /* changes of the key set; an older request may get EXPIRED */
+    uint32_t changes; /* counts key set changes; an older request may get EXPIRED */
 
     /* Guarded by store->lock; used by the keeper. */
     bool kept, guarded, job_queued;

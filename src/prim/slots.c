@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of slots over change.h: one key per slot, and a record "g/.group" with the slot count.
- * A list shows which slot to try; the conditional write of that slot's key decides, so a slot
- * never has two holders. Without a common step for record and slots, a group can only grow. */
+/* Groups of slots over change.h: one key per slot, and a record "g/.group" with the slot count. A
+ * list shows which slot to try; the conditional write of that slot's key decides, so a slot never
+ * has two holders. If a store cannot write the record and a slot in one step, a group can only
+ * grow. */
 #include <stdlib.h>
 
 #include "prim/answer.h"

@@ -11,7 +11,7 @@
  * the disk, and no timer, hook or job runs. destroy() has two choices:
  *   - It calls the close functions as in an orderly stop. Their callbacks run right after destroy()
  *     returns, and the last callback may free the state.
- *   - It frees the memory at once. The world closes streams, listeners and workers without
+ *   - It frees the memory in this call. The world closes streams, listeners and workers without
  *     callbacks. No task or post may be waiting.
  * A checker must ignore everything that a dead process reports. */
 #ifndef SIM_SIM_H

@@ -212,9 +212,9 @@ const struct prim_ways jet_ways = {.begin = entry_begin,
 
 /* -- claims ----------------------------------------------------------------------------------- */
 
-/* Imports a claim. The server ends a claim some time after its TTL and would accept a renewal
- * until then. Both times come from the server; the present time is read first, so that a message
- * stored meanwhile only gets more time. */
+/* Imports a claim. The server accepts renewals for some time after the TTL, so the time left is
+ * computed here, from the server's clock. The clock is read before the message: a message that is
+ * stored in between only gets more time. */
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms)
 {

@@ -32,7 +32,7 @@ struct listing { /* about the current or the last List */
     uint32_t untaken;           /* refused records that a delta List will not repeat */
     uint32_t spoilt, full_in;   /* spoilt: full Lists in a row with refused records; full_in: Lists
                                    until the next full List */
-    uint32_t holds, first_held; /* held full Lists in a row; number of the first one */
+    uint32_t holds, first_held; /* held full Lists in a row; number of the first held List */
     size_t left_out;            /* number of machines that all held Lists lacked */
 };
 struct scope { /* state of scope.c */

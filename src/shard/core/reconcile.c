@@ -55,8 +55,8 @@ static bool is_bare(const struct core *core)
     return inventory_counts(core->inventory).machines == 0;
 }
 
-/* True before the first complete List, and while machines appear after an empty List. A decision on
- * part of the machines would buy the others again. */
+/* True before the first complete List, and while machines appear after an empty List. A decision
+ * that knows only some machines would buy the other machines again. */
 bool reconcile_is_blind(const struct core *core)
 {
     return !core->listing.listed || (core->listing.empty && !is_bare(core));

@@ -12,8 +12,7 @@ struct keep_entry {
     double price, less_dollars;
     const struct cohort *cohort;
     uint32_t slot, look, shape, key; /* slots; key: the key that owns the cohort */
-    /* In decision number `used_up`, the entries from this one to before `next` have no machine
-     * left. */
+    /* In decision `used_up`, this entry and all entries before `next` have no machine left. */
     uint32_t used_up, next;
 };
 struct keep_order {

@@ -130,7 +130,8 @@ static struct key_value view_of(const struct key_row *row, const struct version 
                               version->sub,     version->expired};
 }
 
-/* Adding versions commutes, so their order does not matter. */
+/* Adds or removes a version. The hash is the exclusive or over all versions, so their order does
+ * not matter. */
 static void version_toggle(struct keys *keys, const struct key_row *row,
                            const struct version *version)
 {

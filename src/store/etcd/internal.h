@@ -2,7 +2,7 @@
 /* The files of the API and the calls between them.
  *
  *     call -> rpc/forward.h (etcd.c: handled here?) -> leader/leader.h -> the part's `check`
- *          -> serializable: the part's `read`, at once
+ *          -> serializable: the part's `read`, without a round
  *          -> once leadership is confirmed: `read`; or `command` -> the log -> `written`
  *     streams -> the part's own handler (struct etcd_raw)
  *     applied entries, a restore, a change of leadership -> every part
