@@ -323,7 +323,8 @@ static enum err fleet_start_all(struct dev *dev, struct note *note)
     char path[DEV_PATH_CAP + 64];
     enum err err;
 
-    /* First, because otherwise each coordinator would make its own token. */
+    /* Makes the token before the coordinators start, because otherwise each coordinator would make
+     * its own token. */
     snprintf(path, sizeof path, "%s/%s", parts->dir, DEV_TOKEN_FILE);
     err = dash_token_read(dev->role.io->fs, path, dev->token, note);
     if (err == ERR_NOT_FOUND) err = dash_token_make(dev->role.io, path, dev->token, note);

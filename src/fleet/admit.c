@@ -64,7 +64,7 @@ static struct admit_step admit_refuse(enum err err, const char *why)
 
 /* -- the rules, in the order of their evaluation -- */
 
-/* If true, `step` is the refusal. */
+/* True: *step refuses the request. */
 static bool request_is_wrong(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
@@ -131,8 +131,8 @@ static bool is_met_at(const struct replica_member *member, const char *address)
 }
 
 /* True: a member is listed at the requested address, and *step removes it, swaps the two addresses
- * or waits. They are swapped if the leader reaches the requesting replica at this address. Without
- * a swap, two replicas that exchange addresses would wait forever. */
+ * or waits. They are swapped if the leader reaches only the requesting replica at this address.
+ * Without a swap, two replicas that exchange addresses would wait forever. */
 static bool address_is_taken(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {

@@ -110,7 +110,7 @@ static void report_take_ack(struct fleet_service *service, struct reported_shard
 
 /* -- storing -- */
 
-/* For ListShardReports: with a deficit, but without requirements. */
+/* Packs the shortfalls for ListShardReports: with a deficit, but without requirements. */
 static enum err pack_shortfalls(struct fleet_service *service, const report_message *report)
 {
     Bigfleet__V1alpha1__Resources none = BIGFLEET__V1ALPHA1__RESOURCES__INIT;

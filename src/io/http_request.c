@@ -144,7 +144,7 @@ static enum err answer_put_date(struct buf *head, wall_time now)
                        t.tm_sec);
 }
 
-/* Not formatted, because formatting took 0.4 us of the 6 us of a response. */
+/* Appends the parts without printf, which took 0.4 us of the 6 us of a response. */
 static enum err answer_put_field(struct buf *head, const char *name, const char *value)
 {
     enum err err = value ? buf_append_c(head, name) : ERR_OK;

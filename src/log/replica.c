@@ -548,7 +548,7 @@ static enum err open_parts(struct replica *replica, const struct replica_options
     if (!err) err = replica_snapshot_open(replica);
     if (!err) err = replica_install_open(replica);
     if (err) return err;
-    /* Before the peers' hook, so that messages are sent in the same turn. */
+    /* This hook runs before the peers' hook, so that messages are sent in the same turn. */
     turn_hook_add(replica->io->loop, &replica->hook, pump);
     err = open_peers(replica, options, note);
     if (!err) err = open_engine(replica);

@@ -178,7 +178,7 @@ static void entry_applied(struct replica *replica, uint64_t index, uint64_t term
     if (replica->stopped) return;
     if (index % replica->limits.hash_every == 0) compare_state(replica, index, term);
     if (replica->stopped) return; /* the state cannot be trusted */
-    /* Last, so that a done() sees the replica's state after this entry. */
+    /* Called last, so that a done() sees the replica's state after this entry. */
     if (is_change) replica_change_applied(replica, index, term);
     replica_propose_applied(replica, index, term, buf_peek(&replica->apply.reply));
 }

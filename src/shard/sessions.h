@@ -53,7 +53,7 @@ struct sessions_events { /* all functions are required */
      * (borrowed): the blob (READY) or the reason (ERROR). */
     void (*on_blob)(void *owner, struct session_blob *request, enum blob_end end,
                     struct str content);
-    /* From an operator that announced drain reports. `report` is borrowed. */
+    /* A report of an operator that announced drain reports. `report` is borrowed. */
     void (*on_drain_report)(void *owner, const struct drain_report *report);
 };
 

@@ -365,7 +365,8 @@ static struct watcher *watcher_new(struct leader_request *request)
     return watcher;
 }
 
-/* On the leader after a leadership round; on any replica if serializable. */
+/* Called on the leader after a leadership round, or on any replica if the request is
+ * serializable. */
 void watch_begin(struct leader_request *request)
 {
     struct store_service *service = service_of(request);

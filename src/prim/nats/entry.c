@@ -156,8 +156,8 @@ static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_
     if (ret_why->code == COORD_CONFLICT) return PRIM_WROTE_RACE;
     if (!(ret_why->flags & COORD_F_MAYBE_APPLIED)) return PRIM_WROTE_NOT;
     prim_change_doubt(c, c->sent_ns);
-    /* After a timeout the caller reads the key immediately. After a lost connection it waits for
-     * the back-off. */
+    /* After a timeout the caller reads the key immediately. After a lost connection the caller
+     * first waits. */
     return ret_why->reason == COORD_R_TIMEOUT ? PRIM_WROTE_RACE : PRIM_WROTE_NOT;
 }
 

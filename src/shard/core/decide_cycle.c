@@ -101,8 +101,8 @@ static void actions_hold(struct core *core, struct turn *turn)
 
 /* --- queueing --- */
 
-/* True if the action must not be queued, because the machine is not in the state in which the
- * action begins, its state is in doubt, or it is in back-off. */
+/* True if the action must not be queued: the machine's state is not the one in which the action
+ * begins, the state is in doubt, or the machine is in back-off. */
 static bool moot(struct core *core, const struct action *action)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);

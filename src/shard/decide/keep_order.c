@@ -105,7 +105,7 @@ static void keep_cursor_move(struct decider *e, const struct want *w,
         }
         if (!shape_covers(e, entry->shape, w->demand->unit)) continue;
         if (!set_accepts(e, memory, entry->look)) continue;
-        __builtin_prefetch(&e->sources[entry->slot], 1); /* loads while the other lists are read */
+        __builtin_prefetch(&e->sources[entry->slot], 1); /* arrives while other lists are read */
         __builtin_prefetch(entry->cohort);
         break;
     }

@@ -177,8 +177,8 @@ static void strand_open(struct decider *e, const struct want *w, struct spread_w
                 }
                 walk->sources[walk->source_count++] = source;
                 s->count++;
-                /* Source `entry` has the smallest first id and only one machine, so later sources
-                 * of the class cannot come before it. */
+                /* This source has the smallest first id of the class and only one machine, so the
+                 * class need not be read further. */
                 if (acquires && s->count == 1 && source->cohort->count == 1) return;
             }
             if (s->entry == CHAIN_NONE) break;

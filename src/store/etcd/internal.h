@@ -50,7 +50,7 @@ struct etcd_method { /* a unary method */
     /* The newest revision that a serializable request names. A replica that has not applied the
      * revision forwards the request. May be NULL. */
     int64_t (*newest)(const ProtobufCMessage *message);
-    /* Lock and Election: errors lose their codes, because etcd serves both as its own client. */
+    /* For Lock and Election: most errors get the code UNKNOWN, as in etcd (etcd_inner_status). */
     bool inner;
     /* True for a read of a method that has a `command`. May be NULL. */
     bool (*reads)(const struct etcd_request *request);
