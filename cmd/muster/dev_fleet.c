@@ -110,7 +110,7 @@ struct dev_question {
     bool (*judge)(struct dev *dev, const ProtobufCMessage *answer, char reason[REASON_CAP]);
 };
 
-/* Counted back from before the request, so that the time is not too late. */
+/* Counts back from the time before the request, so that the time is not too late. */
 static void fleet_take_heard(struct dev *dev, const Muster__V1__Replica *replica)
 {
     uint64_t silent = replica->leader ? 0 : (uint64_t)replica->silent_ms;

@@ -92,8 +92,8 @@ static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **r
 enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
 {
     struct coord_ctl coord = {.ctl = ctl};
-    /* If `exec` is killed, the guard stops the command a moment later. Nobody may acquire the claim
-     * before, so the claim must outlast this process. */
+    /* If `exec` is killed, the guard stops the command a moment later. Until then nobody may
+     * acquire the claim, so the claim must outlast this process. */
     coord_options options = {
         .open_timeout_ms = (int64_t)conf_number(ctl->conf, "timeout"),
         .tls_ca_file = conf_text(ctl->conf, "tls.ca-file"),

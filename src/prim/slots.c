@@ -25,7 +25,7 @@ static coord_result group_absent(void)
 
 /* -- the record ------------------------------------------------------------------------------- */
 
-/* A slot_count of 0: no group. */
+/* *ret_group has a slot_count of 0 if there is no group. */
 static coord_result group_record_read(const struct prim_seen *record,
                                       struct envelope_group *ret_group)
 {

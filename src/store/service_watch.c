@@ -230,7 +230,7 @@ static void snapshot_send(struct watcher *watcher)
 
 /* -- progress without changes -- */
 
-/* Sent when the watch has caught up, and later when unrelated keys changed. */
+/* Sends the progress when the watch has caught up, and later when unrelated keys changed. */
 static void service_watch_progress_send(struct watcher *watcher)
 {
     uint64_t revision = keys_revision(watcher_keys(watcher));

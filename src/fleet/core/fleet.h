@@ -222,7 +222,7 @@ struct fleet_entry {
 };
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
                                       struct fleet_entry entry);
-/* By the rules of cluster level 1. */
+/* Applies the command by the rules of cluster level 1. */
 struct fleet_result fleet_apply(struct fleet *fleet, const struct fleet_command *command);
 /* For a restore. */
 struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row);

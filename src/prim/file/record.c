@@ -16,7 +16,7 @@
 #include "prim/answer.h"
 
 struct field {
-    uint16_t at, offset, size; /* places in file and struct; 4 or 8 bytes: a number */
+    uint16_t at, offset, size; /* places in file and struct; 4 or 8 bytes mean a number */
 };
 struct shape {
     const char *magic;
