@@ -89,7 +89,7 @@ static bool request_is_wrong(const struct admit_view *view, const struct admit_r
     return true;
 }
 
-/* Another replica of this name still responds. One of the two is a mistake. */
+/* True if another replica of this name still responds. One of the two is a mistake. */
 static bool name_is_held(const struct admit_view *view, const struct admit_request *request,
                          struct admit_step *step)
 {

@@ -141,7 +141,7 @@ static bool queue_admit(struct leader_request *request)
     return !wrong;
 }
 
-/* All shards get the instruction, or none. */
+/* Requires room for all shards, because all shards get the instruction, or none. */
 static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);

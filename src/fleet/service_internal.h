@@ -300,7 +300,7 @@ typedef void admission_fn(void *owner, enum err err, const struct note *note);
 enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
                       mono_time until, admission_fn *done, void *owner,
                       struct admission **ret_admission);
-/* The admission continues without its caller, who has disconnected. */
+/* Call when the caller has disconnected. The admission continues. */
 void admission_forget(struct admission *admission);
 /* Ends admissions that wait for a timer. Other admissions end with their proposal in the log. */
 void admissions_stop(struct quorum *quorum);

@@ -29,7 +29,7 @@ static struct str report_shard(const struct leader_request *request)
     return str_from(report_of(request)->shard_id);
 }
 
-/* A shard that the tables would refuse proposes nothing. */
+/* Refuses a report that the tables would refuse, so that it proposes nothing. */
 static bool report_is_registrable(struct leader_request *request)
 {
     bool long_id = report_shard(request).len > FLEET_ID_MAX;

@@ -271,7 +271,7 @@ static bool next_entry(struct replica *replica, struct entry *ret_entry)
     return false;
 }
 
-/* The machines' work: a short entry can be expensive by what it ends or frees. */
+/* Sums the machines' work, because a short entry can be expensive: it may end or free much. */
 static uint64_t work_of(const struct replica *replica)
 {
     uint64_t work = 0;

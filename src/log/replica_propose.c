@@ -54,7 +54,7 @@ static struct proposal *take_to(struct replica *replica, struct list *list, uint
     return first;
 }
 
-/* The proposal is in no list. */
+/* The proposal must be in no list. */
 static void replica_propose_finish(struct replica *replica, struct proposal *proposal, enum err err,
                                    struct str reply)
 {

@@ -213,9 +213,9 @@ static void plan_renewal(const struct prim_change *c, struct prim_plan *plan)
     plan->envelope = c->seen.envelope; /* keeps the request id of the entry's last change */
 }
 
-/* The request was applied before. Only this call's own granting write has a known send time.
- * Otherwise the lease is renewed once: its holder must count the TTL from an earlier time than
- * contenders do. */
+/* Plans the answer to a request that was applied before. Only this call's own granting write has a
+ * known send time. Otherwise the lease is renewed once: its holder must count the TTL from an
+ * earlier time than contenders do. */
 static void plan_replay(const struct prim_change *c, struct prim_plan *plan, bool granted_lease)
 {
     bool timed = c->call->attempt == 0 && c->doubt_sent_ns != 0;

@@ -37,7 +37,7 @@ bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event);
  * returns, on_room is not running and will not be called. */
 void prim_feed_on_room(struct prim_feed *feed, void (*on_room)(void *owner), void *owner);
 bool prim_feed_wants_snapshot(struct prim_feed *feed);
-/* A broken stream (compaction, reconnect): the reader gets RESYNC and a new snapshot. */
+/* Call when a stream broke (compaction, reconnect). The reader gets RESYNC and a new snapshot. */
 void prim_feed_resync(struct prim_feed *feed);
 /* `reason`: of UNAVAILABLE, or COORD_R_NONE for an orderly end. */
 void prim_feed_end(struct prim_feed *feed, int reason);

@@ -359,8 +359,8 @@ static void connection_on_drained(void *owner)
     if (c->state != CONNECTION_ENDED) connection_mark_dirty(c);
 }
 
-/* The peer has ended its output. A gRPC client that waits for responses would keep its side
- * open. */
+/* Called when the peer has ended its output. A gRPC client that waits for responses would keep its
+ * side open. */
 static void connection_on_end(void *owner)
 {
     connection_end(owner);

@@ -64,7 +64,7 @@ struct sessions_options {
     void *owner;
     int64_t epoch; /* sent in acknowledgements */
     /* 0 selects the default in the comment: */
-    uint32_t sessions_max;      /* 10,000; others get RESOURCE_EXHAUSTED */
+    uint32_t sessions_max;      /* 10,000; more get RESOURCE_EXHAUSTED */
     uint32_t blobs_max;         /* 100,000 open blob requests */
     size_t rollup_max;          /* 256 MiB for one roll-up */
     size_t rollup_budget;       /* 1 GiB for all roll-ups; at least rollup_max */

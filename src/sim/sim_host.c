@@ -286,7 +286,7 @@ static void afterlife(struct sim_host *host)
     }
 }
 
-/* The actions of the process have no effect from here on. Frees its memory. */
+/* Frees the memory of the process, whose actions have no effect from here on. */
 static void bury(struct sim_host *host, enum sim_death death)
 {
     const struct io *before = io_of_turn;

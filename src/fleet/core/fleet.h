@@ -258,11 +258,12 @@ struct fleet_walk {
  * - leaving domains: key and value joined, shard */
 bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                 struct fleet_row *ret_row);
-/* In the order of ListDomainAssignments: shard, key, value (wire.md 4.4). */
+/* Finds the next assignment, in the order of ListDomainAssignments: shard, key, value (wire.md
+ * 4.4). */
 bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
                            struct fleet_row *ret_row);
-/* The next cluster or domain of the shard, or the next domain that is leaving the shard. A leaving
- * domain's shard may be unregistered. */
+/* Finds the next cluster or domain of the shard, or the next domain that is leaving the shard. A
+ * leaving domain's shard may be unregistered. */
 bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                    struct str shard, struct fleet_row *ret_row);
 

@@ -280,7 +280,7 @@ struct item *item_new(struct membership *m, const struct member_digest *id);
 void item_file(struct membership *m, struct item *item);
 /* work_item: WORK_START, SUBMIT and RELEASE */
 member_op_fn work_enqueue, work_pull, work_item, work_steal;
-/* The worker's incarnation is over: its running items return to the queue. */
+/* Call when the worker's incarnation is over. The worker's running items return to the queue. */
 void work_let_go(struct membership *m, struct worker *worker, bool died);
 
 /* -- local.c -- */

@@ -293,7 +293,8 @@ struct member_worker {
 };
 bool member_find_worker(const struct membership *membership, struct str id,
                         struct member_worker *ret_worker);
-/* The first worker after `after` by id, tombstones included. `after` empty: the first of all. */
+/* Finds the first worker after `after` by id, tombstones included. `after` empty: the first of
+ * all. */
 bool member_next_worker(const struct membership *membership, struct str after,
                         struct member_worker *ret_worker);
 

@@ -78,8 +78,8 @@ static coord_result etcd_entries_read_key(struct prim_change *c)
     return result;
 }
 
-/* The entry that the caller expects. Without a guess, the key is read before a lease is granted,
- * so that a held key costs no grant. */
+/* Sets c->seen to the entry that the caller expects. False: no guess, so the key is read before a
+ * lease is granted, and a held key costs no grant. */
 static bool etcd_entries_guess(struct prim_change *c)
 {
     const struct prim_held *held = prim_held_of(c->held, c->key);

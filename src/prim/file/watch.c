@@ -165,7 +165,7 @@ static void file_watch_notify(struct hub *hub, struct place *place, int type,
     }
 }
 
-/* An event was lost: the readers get a new snapshot. */
+/* Called when an event was lost. The readers get a new snapshot. */
 static void watch_lose(struct hub *hub, struct place *only)
 {
     LIST_EACH(&hub->watches, node)
@@ -285,7 +285,7 @@ static bool look(struct hub *hub, struct place *place, const char *name, bool al
     if (name[0] == '.') return true;
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
-    /* A shortage of this process, not a fault of the file. */
+    /* a shortage in this process is not a fault of the file */
     bool passing = error == EMFILE || error == ENFILE || error == ENOMEM;
     if (passing || (error != 0 && alone)) good = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {

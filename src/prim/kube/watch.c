@@ -319,7 +319,7 @@ static void *kube_watch_run(void *context)
     return NULL;
 }
 
-/* The reader has read RESYNC: the stream ends and a new list follows. */
+/* Called when the reader has read RESYNC. The stream ends and a new list follows. */
 static void watch_on_room(void *owner)
 {
     struct watch *w = owner;

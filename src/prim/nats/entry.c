@@ -177,7 +177,7 @@ static void entry_end(struct prim_change *c, const coord_result *)
     free(c->own);
 }
 
-/* A new key is usually absent. If not, the server refuses. */
+/* Guesses that the key is absent, as a new key usually is. The server refuses a wrong guess. */
 static bool entry_guess(struct prim_change *c)
 {
     if (c->claim != NULL) return false;

@@ -101,8 +101,8 @@ uint64_t life_refused(struct worker_life *life);
 uint64_t life_fence_ms(const struct worker_life *life, const struct life_terms *terms);
 /* True if the worker can send heartbeats in time, and stops before it counts as dead. */
 bool life_terms_fit(const struct worker_life *life, const struct life_terms *terms);
-/* The worker is registered with `interval_ms`, under terms that fit. A shorter fence also shortens
- * good_until. */
+/* Call when the worker is registered with `interval_ms`, under terms that fit. A shorter fence also
+ * shortens good_until. */
 void life_registered(struct worker_life *life, uint64_t interval_ms,
                      const struct life_terms *terms);
 void life_reset(struct worker_life *life); /* drops all grants; the worker registers again */
