@@ -252,7 +252,7 @@ size_t replica_members(const struct replica *replica,
                        struct replica_member members[REPLICA_MEMBERS_MAX]);
 enum member_change_kind {
     CHANGE_ADD,
-    CHANGE_PROMOTE, /* makes a voter of a learner that has caught up */
+    CHANGE_PROMOTE, /* turns a learner that has caught up into a voter */
     CHANGE_REMOVE,
     CHANGE_ADDRESS, /* id and role stay */
     /* like CHANGE_ADDRESS, but swaps addresses with a member that has the new address */

@@ -58,9 +58,9 @@ int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_eve
 
 /* -- without a queue -- */
 /* A feed that passes each event to `on_event` when the producer adds it, on the producer's thread
- * and perhaps under its lock. A snapshot comes as SNAPSHOT_BEGIN, ENTRY ..., SNAPSHOT_END with its
- * revision; the end comes as CLOSED. Changes start at revision `since`, if possible without a
- * snapshot. NULL: out of memory. */
+ * and perhaps under the producer's lock. A snapshot comes as SNAPSHOT_BEGIN, ENTRY ...,
+ * SNAPSHOT_END with its revision; the end comes as CLOSED. Changes start at revision `since`, if
+ * possible without a snapshot. NULL: out of memory. */
 typedef void prim_feed_event_fn(void *owner, const struct prim_event *event);
 struct prim_feed *prim_feed_open_direct(struct prim_scope scope, uint64_t since,
                                         prim_feed_event_fn *on_event, void *owner);

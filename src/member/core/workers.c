@@ -251,7 +251,7 @@ static struct member_result restart(struct membership *m, struct worker *worker,
     return result;
 }
 
-/* The same process registered again: only its own settings change. */
+/* Handles a repeated registration of the same process, which changes only its own settings. */
 static struct member_result again(struct membership *m, struct worker *worker,
                                   const struct member_op *op)
 {

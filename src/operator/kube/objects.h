@@ -78,8 +78,8 @@ bool kube_is_name(struct str id);
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
                            struct buf *out);
 struct str node_machine(const struct json *node);
-/* True if the node's providerID is `provider_id`. If that is empty: if its annotation names
- * `machine`. */
+/* True if the node's providerID is `provider_id`. With an empty `provider_id`: true if the node's
+ * annotation names `machine`. */
 bool node_is(const struct json *node, struct str machine, struct str provider_id);
 
 /* -- json.c: parts that all objects have -- */
