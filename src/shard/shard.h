@@ -4,8 +4,7 @@
  *   provider --List--> jobs --> core (decide thread) --> effects --> provider calls, operators
  *   operators -roll-ups, blobs-->
  *
- * A cycle runs every interval, and soon after demand changed. It begins with a List, unless demand
- * triggered it and the last List is younger than the interval. If a List fails, the cycle continues
+ * A cycle runs every interval, and soon after demand changed. A cycle begins with a List, unless demand triggered the cycle and the last List is younger than the interval. If a List fails, the cycle continues
  * with the known inventory. The shard works without a coordinator. Its code runs on the loop's
  * thread, except jobs (decide_thread.h). */
 #ifndef SHARD_SHARD_H

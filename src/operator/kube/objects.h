@@ -57,8 +57,8 @@ enum err capacity_read(const struct json *object, struct arena *arena,
 enum err capacity_status_write(const struct json *object, const char *phase, struct str message,
                                struct buf *out);
 
-/* The name of a machine's UpcomingNode: "un-" and the id. If that is no valid name: "und-" and a
- * digest of the id. */
+/* The name of a machine's UpcomingNode: "un-" and the id, or "und-" and a digest of the id if the
+ * former is no valid name. */
 void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP]);
 enum err upcoming_body(const struct cluster_node *node, struct buf *out);
 /* ERR_PARSE: the UpcomingNode has no machine id. */
