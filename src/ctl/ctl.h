@@ -39,7 +39,7 @@ typedef enum err ctl_fn(struct ctl *ctl);
 void ctl_init(struct ctl *ctl);
 void ctl_deinit(struct ctl *ctl);
 bool ctl_has_option(const struct ctl *ctl, const char *name);
-/* Asks a person who is there and did not say --yes. ERR_INVALID, with a note: the person says no. */
+/* Asks for a confirmation if `confirm` is set. ERR_INVALID, with a note: the person says no. */
 enum err ctl_confirm(struct ctl *ctl, const char *what);
 /* Reads standard input to its end. ERR_TOO_LARGE, ERR_NOMEM, ERR_IO; with a note. */
 enum err ctl_read_input(struct ctl *ctl, struct str *ret_text);

@@ -2,8 +2,8 @@
 /* The method ReportShard, in the steps of coordinator.md 9: register the shard, record the time,
  * store the report, process acknowledgements, respond with the pending instructions.
  *
- * All steps after the registration happen in one turn after leadership was confirmed: a deposed
- * leader stores no report and sends no instruction. */
+ * All steps after the registration happen in one turn after leadership was confirmed, so that a
+ * deposed leader stores no report and sends no instruction. */
 #include "fleet/service_internal.h"
 
 typedef Bigfleet__V1alpha1__ShardReport report_message;

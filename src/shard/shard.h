@@ -4,9 +4,10 @@
  *   provider --List--> jobs --> core (decide thread) --> effects --> provider calls, operators
  *   operators -roll-ups, blobs-->
  *
- * A cycle runs every interval, and soon after demand changed. A cycle begins with a List, unless demand triggered the cycle and the last List is younger than the interval. If a List fails, the cycle continues
- * with the known inventory. The shard works without a coordinator. Its code runs on the loop's
- * thread, except jobs (decide_thread.h). */
+ * A cycle runs every interval, and soon after demand changed. A cycle begins with a List, unless
+ * demand triggered the cycle and the last List is younger than the interval. If a List fails, the
+ * cycle continues with the known inventory. The shard works without a coordinator. The shard's code
+ * runs on the loop's thread, except jobs (decide_thread.h). */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 #include "obs/events.h"

@@ -2,7 +2,8 @@
 /* The Kubernetes objects that an operator reads and writes, as JSON. Pure.
  *
  * A CapacityRequest stays until its pod is finished or deleted, even after the pod is placed. If
- * the request were deleted, the pod would lose its machine. A wrong object is refused alone. */
+ * the request were deleted, the pod would lose its machine. A wrong object is refused without an
+ * effect on other objects. */
 #ifndef OPERATOR_KUBE_OBJECTS_H
 #define OPERATOR_KUBE_OBJECTS_H
 #include "base/arena.h"
