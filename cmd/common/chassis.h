@@ -62,7 +62,7 @@ struct chassis_hooks {
     /* Checks the contents of the files that the settings name. common/files.h has already checked
      * that the files can be opened. */
     enum err (*check)(const struct conf *conf, struct fs *fs, struct note *note);
-    /* The first lines on the terminal, before the status page's address and any log line. */
+    /* Prints the first lines on the terminal, before the status page's address and any log line. */
     void (*say_first)(void *state, FILE *out);
     void (*say_started)(void *state, FILE *out);
     bool (*owns_stdout)(const void *state); /* true: the lines above go to stderr */

@@ -332,7 +332,7 @@ enum err export_loop_open(struct fleet_service *service, struct note *note);
 void export_loop_close(struct export_loop *loop);
 
 /* -- service_read.c -- */
-/* In the order of the tables. NULL after the last shard. */
+/* Returns the shards in the order of the tables, and then NULL. */
 const struct reported_shard *service_next_reported(const struct fleet_service *service,
                                                    struct fleet_walk *walk);
 void service_pack_row(struct fleet_service *service, struct pack *pack,

@@ -123,7 +123,7 @@ struct prim_ways {
     coord_result (*read)(struct prim_change *c);
     enum prim_wrote (*write)(struct prim_change *c, const struct prim_plan *plan,
                              coord_result *ret_why);
-    /* Result for a FOREIGN or barred key. NULL: there are no such keys. */
+    /* Returns the result for a FOREIGN or barred key. NULL: there are no such keys. */
     coord_result (*foreign)(const struct prim_change *c);
     /* Lists the group of c->key: calls prim_slots_begin, then adds the slots. If the group has
      * another slot count than `wanted` (0: any), the slots may be left out. list_end(), if not
