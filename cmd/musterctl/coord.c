@@ -50,8 +50,8 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
 }
 
 /* The default is the store of MUSTER_COORDINATOR. Without this variable the default is a directory
- * of the user that outlasts a reboot, so that two shells of a user share claims, and no other user
- * can block them. */
+ * of the user that outlasts a reboot. Two shells of a user then share claims, and no other user can
+ * block the claims. */
 static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **ret_url)
 {
     const char *url = conf_text(ctl->conf, "store"), *state = getenv("XDG_STATE_HOME");

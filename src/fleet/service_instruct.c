@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions to shards. Each gets the leader's term and a sequence number, is queued in the
- * shard's reports, and is sent with every response to a report until the shard acknowledges the
- * instruction. */
+/* Instructions to shards. Each gets the leader's term and a sequence number, and is queued in the
+ * shard's reports. Every response to a report repeats the instruction until the shard acknowledges
+ * it. */
 #include <inttypes.h>
 #include <stdio.h>
 
