@@ -48,7 +48,7 @@ static void connection_drop_h2(struct connection *c)
     teardown_begin(c);
 }
 
-/* Written output is still sent, and the peer gets time to read it. */
+/* Ends the connection. Written output is still sent, and the peer gets time to read it. */
 void connection_end(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;

@@ -742,7 +742,7 @@ void keys_jump(struct keys *keys, uint64_t by)
 {
     assert(!keys->in_step);
     keys->revision += by;
-    /* A watch from before the copy must not resume. */
+    /* A watch that began before the copy must not resume. */
     keys->compacted = keys->revision;
 }
 
