@@ -138,9 +138,9 @@ static void operators_run(void)
 static struct sessions *sessions;
 static size_t opened;
 
-static void on_open(void *owner, struct str cluster, bool reports_drains)
+static void on_open(void *owner, struct str cluster, enum operator_link)
 {
-    (void)owner, (void)cluster, (void)reports_drains;
+    (void)owner, (void)cluster;
     opened++;
 }
 static void on_close(void *owner, struct str cluster)

@@ -69,7 +69,7 @@ class Shard:
         self.process = subprocess.Popen(
             [os.path.join(BUILD, "cmd/muster/muster"), "shard", "run", "--provider-addr", PROVIDER, "--listen", GRPC,
              "--http-listen", HTTP, "--data-dir", directory, "--cycle-interval", "1s", "--incremental-reconcile",
-             "--execute-concurrency", "80000"],  # the default spares slow providers
+             "--execute-concurrency", "80000", "--execute-concurrency-start", "80000"],  # the default spares slow providers
             stdout=subprocess.DEVNULL, stderr=open(os.path.join(directory + ".log"), "wb"))
 
     def cpu(self):

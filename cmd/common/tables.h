@@ -14,6 +14,7 @@
     each(list_shard_reports) each(needs) each(top) each(doctor) each(explain) each(explain_worker) \
     each(assign_domain) each(unassign_domain) each(remove_shard) each(add_shard) \
     each(bind_cluster) each(set_quota) each(upsert_provider) each(provider_verify) \
+    each(machine_list) each(machine_cordons) each(machine_cordon) each(machine_drain) \
     each(list) each(status) each(workers) each(partitions) each(work) each(drain) \
     each(test_fence) each(mock_run) each(coordinator_ledger) each(instruction_list) \
     each(instruction_queue) each(replica_add) each(coordinator_restore) each(snapshot_restore) \

@@ -31,6 +31,32 @@ TABLE(needs, OPTION_SHARD,
            .help = "only this one's Needs"),
       FLAG_NUMBER("limit", U64, "0", 0, INT32_MAX, H_LIMIT), OPTIONS_WATCH, CTL_OPTIONS);
 
+#define OPTION_MACHINE_LABELS                                                                      \
+    WANTED("type", "TYPE", "m5.large", "all machines of this instance type"),                      \
+        WANTED("zone", "ZONE", "eu-1a", "all machines of this zone"),                              \
+        WANTED("rack", "RACK", "r-17", "all machines with this topology.kubernetes.io/rack"),      \
+        WANTED("label", "KEY=VALUE", "example.com/row=7", "all machines with this label")
+static const char *const machine_states[] = {"any",         "Speculative", "Creating", "Idle",
+                                             "Configuring", "Configured",  "Draining", "Deleting",
+                                             "Failed",      NULL};
+static const char *const machine_sorts[] = {"id",   "state", "cluster", "type",
+                                            "zone", "price", "age",     NULL};
+TABLE(machine_list, OPTION_SHARD, OPTION_MACHINE_LABELS,
+      FLAG("state", ENUM, .choices = machine_states, .fallback = "any",
+           .help = "only machines in this state"),
+      WANTED("cluster", "ID", "prod-eu-1", "only this one's machines"),
+      FLAG_SWITCH("cordoned", "only machines that are cordoned or drained by order"),
+      FLAG("sort", ENUM, .choices = machine_sorts, .fallback = "id",
+           .help = "order of the rows; price and age: the largest first"),
+      FLAG_NUMBER("limit", U64, "0", 0, INT32_MAX, "at most so many rows; 0: all"), OPTIONS_WATCH,
+      CTL_OPTIONS);
+TABLE(machine_cordons, OPTION_SHARD, OPTIONS_WATCH, CTL_OPTIONS);
+#define OPTION_REASON WANTED("reason", "TEXT", "ticket 4711", "why, for people and the audit")
+TABLE(machine_cordon, OPTION_SHARD, OPTION_MACHINE_LABELS, OPTION_REASON,
+      CTL_CONNECTION_OPTIONS("10s"));
+TABLE(machine_drain, OPTION_SHARD, OPTION_MACHINE_LABELS, OPTION_REASON, OPTION_YES,
+      CTL_CONNECTION_OPTIONS("10s"));
+
 TABLE(top, FLAG_SWITCH("once", H_ONCE), FLAG_NUMBER("every", DURATION, "1s", 100, HOUR_MS, H_EVERY),
       CTL_CONNECTION_OPTIONS("2s"));
 

@@ -14,6 +14,7 @@
 #include "provider/client.h"
 #include "shard/domains.h"
 #include "shard/epoch.h"
+#include "shard/pools_file.h"
 #include "shard/shard.h"
 
 enum {
@@ -29,6 +30,7 @@ struct shard_role_state {
     struct role_base role; /* its log adds the shard's id and epoch to every line */
     uint64_t epoch;
     struct domains *domains;
+    struct cordon_file *cordons;
     bool operators_reported;
     struct events *audit;
     struct provider *provider;
@@ -97,6 +99,28 @@ static void on_reports_drains(void *owner)
                  log_err("err", err));
 }
 
+/* <data-dir>/sold-out: a hint for the next process (pools_file.h). */
+static enum err pools_path(const struct shard_role_state *s, char path[FS_PATH_CAP],
+                           struct note *note)
+{
+    return files_below_data_dir(s->role.conf, "data-dir", "sold-out", path, note);
+}
+
+static void on_pools(void *owner, struct str text)
+{
+    struct shard_role_state *s = owner;
+    char path[FS_PATH_CAP];
+    struct note note = {""};
+    enum err err = pools_path(s, path, &note);
+
+    if (!err) err = fs_publish(s->role.io->fs, path, text, 0600, entropy_u64(s->role.io->entropy));
+    if (err)
+        LOG_WARN(&s->role.log,
+                 "could not record what the provider has no stock of: after a restart the shard "
+                 "tries it again",
+                 log_err("err", err));
+}
+
 static enum err open_files(void *state, struct note *note)
 {
     struct shard_role_state *s = state;
@@ -105,6 +129,7 @@ static enum err open_files(void *state, struct note *note)
         epoch_next(s->role.io->fs, dir, entropy_u64(s->role.io->entropy), &s->epoch, note);
 
     if (!err) err = domains_open(s->role.io->fs, dir, &s->domains, note);
+    if (!err) err = cordon_file_open(s->role.io->fs, dir, &s->cordons, note);
     if (!err) err = read_drain_reports(s, note);
     if (!err) err = first_domains(s, note);
     if (err) return err;
@@ -208,6 +233,7 @@ static struct core_options core_of(const struct conf *conf)
         .rails = {.reclaim_fraction = conf_decimal(conf, "reclaim-cap-fraction"),
                   .actions_max = conf_number(conf, "max-actions-per-cycle")},
         .concurrency = (uint32_t)conf_number(conf, "execute-concurrency"),
+        .concurrency_first = (uint32_t)conf_number(conf, "execute-concurrency-start"),
         .queue_max = (uint32_t)conf_number(conf, "action-queue"),
         .execute_timeout_ms = conf_number(conf, "execute-timeout"),
         .bootstrap_timeout_ms = conf_number(conf, "bootstrap-timeout"),
@@ -257,6 +283,7 @@ static enum err open_shard(void *state, struct note *note)
         .provider = s->provider,
         .provider_address = conf_text(s->role.conf, "provider-addr"),
         .domains = s->domains,
+        .cordons = s->cordons,
         .blob_bytes_max = (size_t)conf_number(s->role.conf, "blob-budget"),
         .core = core_of(s->role.conf),
         .cycle_ms = conf_number(s->role.conf, "cycle-interval"),
@@ -264,15 +291,24 @@ static enum err open_shard(void *state, struct note *note)
         .warmup_cycles = (uint32_t)conf_number(s->role.conf, "metrics-warmup-cycles"),
         .on_ready = on_first_list,
         .on_rests = on_rests,
+        .on_pools = on_pools,
         .on_reports_drains = on_reports_drains,
         .on_fenced = shard_run_on_fenced,
         .owner = s,
     };
+    char path[FS_PATH_CAP];
+    struct buf pools;
+    enum err err;
 
+    buf_init(&pools, POOLS_FILE_MAX);
+    if (!pools_path(s, path, note) && !fs_read_whole(s->role.io->fs, path, POOLS_FILE_MAX, &pools))
+        options.pools = buf_peek(&pools);
     options.core.seed = entropy_u64(s->role.io->entropy);
     options.core.operators_reported = s->operators_reported;
     set_holds(s->role.conf, &options.core);
-    return shard_open(&options, &s->shard, note);
+    err = shard_open(&options, &s->shard, note);
+    buf_deinit(&pools);
+    return err;
 }
 
 static enum err shard_run_open_server(void *state, struct note *note)
@@ -376,6 +412,7 @@ static void close_shard(void *state)
     shard_close(s->shard);
     events_close(s->audit);
     domains_close(s->domains);
+    cordon_file_close(s->cordons);
     role_close(&s->role);
 }
 

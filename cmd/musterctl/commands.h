@@ -9,6 +9,7 @@ extern const struct command provider_command, instruction_command, replica_comma
 extern const struct command worker_command, partition_command, checkpoint_command, queue_command;
 extern const struct command store_command, coord_command, cert_command, config_command;
 extern const struct command auth_command, snapshot_command;
+extern const struct command machine_command, explain_machine_command;
 ctl_fn backup_act;
 /* of bigfleetctl, too */
 extern const struct command list_shards_command, list_domain_assignments_command;

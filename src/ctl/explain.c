@@ -95,6 +95,7 @@ static const char *explain_reason(struct str reason)
         {"phase2.inversion", "a more important Need lacks machines"},
         {"phase3.excess", "its cluster asks for fewer"},
         {"phase3.release", "it was idle for longer than it is kept"},
+        {"maintenance", "an operator of the shard ordered it"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(known); i++)

@@ -63,6 +63,28 @@ static void machine_say_plan(struct ctl *ctl, const Muster__V1__ShardMachineResp
         explain_says(ctl, "planned", "a call to its provider or operator is under way");
 }
 
+static void machine_say_runs(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
+{
+    uint32_t pods = m->evictable_pods + m->held_pods;
+    const char *many = pods == 1 ? "" : "s";
+
+    if (!m->occupancy_known) return;
+    if (pods == 0)
+        explain_says(ctl, "runs", "nothing, so that it is taken back before busy machines");
+    else if (m->held_pods)
+        explain_says(ctl, "runs",
+                     "%" PRIu32 " pod%s, of which %" PRIu32 " may not be evicted now (without a "
+                     "controller, or held by a PodDisruptionBudget): only a preemption takes it",
+                     pods, many, m->held_pods);
+    else if (m->no_room)
+        explain_says(ctl, "runs",
+                     "%" PRIu32 " pod%s without room on the cluster's other machines: only a "
+                     "preemption takes it",
+                     pods, many);
+    else
+        explain_says(ctl, "runs", "%" PRIu32 " pod%s that may be evicted", pods, many);
+}
+
 static void machine_say_rest(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
 {
     char left[EXPLAIN_AGE_CAP];
@@ -93,6 +115,8 @@ static const char *machine_change(const Muster__V1__ShardMachineResponse *m,
         return "the shard's kill switch is on: nothing is done until it is off";
     if (shard && shard->dry_run) return "the shard only logs what it would do (dry-run)";
     if (strcmp(m->resting, "doubt") == 0) return "an answer of the provider; is it reachable?";
+    if (m->cordon[0] && (strcmp(m->state, "Speculative") == 0 || strcmp(m->state, "Idle") == 0))
+        return "`musterctl machine uncordon`: then it can be used again";
     if (m->resting[0])
         return "the end of its rest; fix what the error says, then it is tried again by itself";
     if (m->operator_drains)
@@ -124,6 +148,14 @@ void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse
                      "its domain was taken from the shard, which keeps the domain until the "
                      "machine serves nobody");
     machine_say_purpose(ctl, m);
+    machine_say_runs(ctl, m);
+    if (m->cordon[0])
+        explain_says(ctl, "cordoned",
+                     strcmp(m->cordon, "drain") == 0
+                         ? "an operator of the shard ordered that it is emptied and not used; "
+                           "`musterctl machine cordons` says who"
+                         : "an operator of the shard ordered that it gets no new use; `musterctl "
+                           "machine cordons` says who");
     machine_say_plan(ctl, m);
     machine_say_rest(ctl, m);
     if (m->last_error[0]) explain_says(ctl, "error", "%s", m->last_error);

@@ -153,6 +153,13 @@ static void need_say_why(struct ctl *ctl, const Bigfleet__V1alpha1__NeedView *v)
         BIGFLEET__V1ALPHA1__MATCHING_SUPPLY__INIT;
     const Bigfleet__V1alpha1__MatchingSupply *s = v->matching_supply ? v->matching_supply : &none;
 
+    if (v->sold_out[0]) {
+        explain_says(ctl, "why", "%s", v->sold_out);
+        explain_says(ctl, "change",
+                     "a larger quota at the provider; other instance types, zones or capacity "
+                     "types in its requirements");
+        return;
+    }
     switch ((int)v->unmet_reason) {
     case BIGFLEET__V1ALPHA1__UNMET_REASON__UNMET_REASON_PRIORITY_STARVED:
         explain_says(ctl, "why",

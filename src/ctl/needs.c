@@ -98,12 +98,12 @@ static const char *needs_reason_text(const Bigfleet__V1alpha1__NeedView *v)
 
 static void needs_why_cell(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
 {
-    const char *reason = needs_reason_text(v);
+    const char *reason = v->sold_out[0] ? v->sold_out : needs_reason_text(v);
 
     if (v->acquisition_parked)
         table_format(&l->table, "%s, parked for %" PRId32, reason, v->parked_age_cycles);
     else
-        table_text(&l->table, reason);
+        table_format(&l->table, "%s", reason); /* copied: the row is freed before the table */
 }
 
 static void needs_supply_cell(struct needs_view *l,

@@ -34,6 +34,14 @@ const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP])
     return name_of(capacity_names, CAPACITY_TYPE_COUNT, type, "CapacityType", text);
 }
 
+const char *machine_cordon_name(enum machine_cordon cordon)
+{
+    static const char *const names[CORDON_COUNT] = {"", "cordon", "drain"};
+
+    assert(cordon < CORDON_COUNT);
+    return names[cordon];
+}
+
 uint64_t capacity_type_idle_hold_ms(enum capacity_type type)
 {
     if (type == CAPACITY_ON_DEMAND) return 600 * MS_PER_SECOND;

@@ -55,6 +55,14 @@ struct machine_promise {
     wall_time at; /* when the drain was ordered */
 };
 
+/* What an operator of the shard ordered for the machine. */
+enum machine_cordon {
+    CORDON_NONE,
+    CORDON_KEEP,  /* no new use; a Configured machine keeps serving its cluster */
+    CORDON_EMPTY, /* drained, then no use */
+    CORDON_COUNT
+};
+
 struct machine {
     struct str id; /* never changes */
     enum machine_state state;
@@ -69,11 +77,13 @@ struct machine {
     struct machine_stamp stamp;
     struct str destination; /* while Creating: the future cluster (`cluster` is empty) */
     struct machine_promise promised;
+    enum machine_cordon cordon; /* never from a provider */
 };
 
 /* Return the name, or write "State(12)" or "CapacityType(0)" into `text` for an unknown number. */
 enum { MACHINE_NAME_CAP = 32 };
 const char *machine_state_name(uint32_t state, char text[MACHINE_NAME_CAP]);
+const char *machine_cordon_name(enum machine_cordon cordon); /* "", "cordon", "drain" */
 const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP]);
 
 /* How long a machine is kept Idle before it is deleted. */

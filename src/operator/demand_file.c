@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "operator/core/occupancy.h"
 #include "text/json_fields.h"
 #include "text/toml_json.h"
 
@@ -144,6 +145,43 @@ static const struct json_field row_fields[] = {
 };
 static const struct json_fields row_table = {JSON_FIELDS(row_fields)};
 
+static const struct json_field machine_fields[] = {
+    {"machine", JSON_AS_TEXT, JSON_MEMBER(struct demand_file_machine, name), .needed = true},
+    {"evictable", JSON_AS_NUMBER, JSON_MEMBER(struct demand_file_machine, evictable),
+     .most = INT32_MAX},
+    {"held", JSON_AS_NUMBER, JSON_MEMBER(struct demand_file_machine, held), .most = INT32_MAX},
+    {"disruption-cost", JSON_AS_OWN, JSON_MEMBER(struct demand_file_machine, disruption),
+     .own = demand_file_read_penalty},
+    {"free", JSON_AS_OWN, JSON_MEMBER(struct demand_file_machine, free), .own = read_resources},
+    {"requested", JSON_AS_OWN, JSON_MEMBER(struct demand_file_machine, requested),
+     .own = read_resources},
+    {"largest", JSON_AS_OWN, JSON_MEMBER(struct demand_file_machine, largest),
+     .own = read_resources},
+};
+static const struct json_fields machine_table = {JSON_FIELDS(machine_fields)};
+static_assert(sizeof(struct file_amounts) == sizeof(struct part_list), "read_resources fills both");
+
+static enum err read_machines(const struct json *list, struct arena *arena,
+                              struct demand_file *file, struct note *note)
+{
+    struct demand_file_machine *machines = arena_calloc(arena, json_count(list), sizeof *machines);
+    enum err err = ERR_OK;
+
+    if (json_kind(list) != JSON_KIND_ARRAY || json_count(list) > OCCUPANCY_ROWS_MAX)
+        return note_fail(note, ERR_INVALID, "machines: must be a list of at most %d machines",
+                         OCCUPANCY_ROWS_MAX);
+    if (!machines) return ERR_NOMEM;
+    for (size_t i = 0; i < json_count(list) && !err; i++) {
+        err = json_fields_read(json_item(list, i), &machine_table, &machines[i], arena, note);
+        if (!err) err = id_check("machine", machines[i].name, ID_MAX, note);
+        if (err) note_prefix(note, "machines[%zu]", i);
+        if (!machines[i].disruption.given) machines[i].disruption.dollars = machines[i].evictable;
+    }
+    file->machines = machines;
+    file->machine_count = json_count(list);
+    return err;
+}
+
 static enum err join_requirements(struct parts *parts, struct arena *arena)
 {
     const struct {
@@ -238,8 +276,9 @@ static enum err check_names(const struct demand_file *file, struct arena *arena,
     return ERR_OK;
 }
 
-/* The list is the root or its value "requests". */
-static enum err find_list(const struct json *root, const struct json **ret_list, struct note *note)
+/* The list is the root or its value "requests". *ret_machines is NULL if there are none. */
+static enum err find_list(const struct json *root, const struct json **ret_list,
+                          const struct json **ret_machines, struct note *note)
 {
     const struct json *value;
     void *cursor = NULL;
@@ -247,6 +286,10 @@ static enum err find_list(const struct json *root, const struct json **ret_list,
 
     *ret_list = json_kind(root) == JSON_KIND_ARRAY ? root : NULL;
     while (json_next(root, &cursor, &key, &value)) {
+        if (str_equal(key, STR("machines"))) {
+            *ret_machines = value;
+            continue;
+        }
         if (!str_equal(key, STR("requests")))
             return note_fail(note, ERR_INVALID, "unknown key '%.*s'", (int)min_size(key.len, SHOWN),
                              key.at);
@@ -265,10 +308,11 @@ static enum err read_json(const struct json *root, const struct toml *toml, stru
                           struct demand_file *ret_file, struct note *note)
 {
     const struct toml_value *where = toml ? toml_get(toml_root(toml), STR("requests")) : NULL;
-    const struct json *list;
+    const struct json *list, *machines = NULL;
     struct demand_file_row *rows;
-    enum err err = find_list(root, &list, note);
+    enum err err = find_list(root, &list, &machines, note);
 
+    if (!err && machines) err = read_machines(machines, arena, ret_file, note);
     if (err) return err;
     if (json_count(list) > DEMAND_FILE_ROWS_MAX)
         return note_fail(note, ERR_INVALID, "requests: too many");

@@ -14,6 +14,18 @@
  *   spread = [{key = "topology.kubernetes.io/zone", max-skew = 1, when = "DoNotSchedule"}]
  *   co-locate = {key = "topology.kubernetes.io/zone", group = "training-7"}
  *
+ * A file may also state what machines run, so that the shard takes empty machines back first
+ * (occupancy.h). Nothing is known about machines that it does not name:
+ *
+ *   [[machines]]
+ *   machine = "m-7"
+ *   evictable = 3                     # pods or jobs that may be moved; default 0
+ *   held = 0                          # those that may not
+ *   disruption-cost = 3               # of moving them: dollars, or "pinned"; default: evictable
+ *   free = {cpu = "2"}
+ *   requested = {cpu = "3"}           # by the evictable ones together
+ *   largest = {cpu = "1"}             # by one of them, at most
+ *
  * A JSON file is {"requests": [{"name": "web", ...}]}, or only the list. One wrong row or unknown
  * key refuses the whole file, because a misspelt key would request the wrong machines. */
 #ifndef OPERATOR_DEMAND_FILE_H
@@ -32,9 +44,20 @@ struct demand_file_row {
     struct capacity_request request;
     uint32_t line; /* 0 in a JSON file */
 };
+struct demand_file_machine {
+    struct str name;
+    uint32_t evictable, held;
+    struct request_penalty disruption;
+    struct file_amounts { /* names and quantities as text */
+        const struct label *pairs;
+        size_t count;
+    } free, requested, largest;
+};
 struct demand_file { /* allocated in the caller's arena */
     const struct demand_file_row *rows;
     size_t count;
+    const struct demand_file_machine *machines;
+    size_t machine_count;
 };
 /* Reads a demand file. Returns ERR_NOMEM, or ERR_PARSE, ERR_INVALID or ERR_TOO_LARGE with a note
  * that names the line or row, and the key. */

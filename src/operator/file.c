@@ -45,6 +45,61 @@ static enum err file_put_rows(struct file_source *f, const struct demand_file *f
     return err;
 }
 
+static enum err file_read_machines(struct arena *arena, struct dimensions *dimensions,
+                                   const struct demand_file *file, struct occupancy_row *rows,
+                                   struct note *note)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < file->machine_count && !err; i++) {
+        const struct demand_file_machine *m = &file->machines[i];
+        const struct {
+            const char *field;
+            const struct file_amounts *amounts;
+            struct resources *into;
+        } vectors[] = {{"free", &m->free, &rows[i].free},
+                       {"requested", &m->requested, &rows[i].requested},
+                       {"largest", &m->largest, &rows[i].largest}};
+
+        rows[i].machine = str_of(arena_dup(arena, m->name), m->name.len);
+        rows[i].evictable = m->evictable;
+        rows[i].held = m->held;
+        rows[i].disruption = m->disruption.dollars;
+        if (!rows[i].machine.at) err = ERR_NOMEM;
+        for (size_t k = 0; k < ARRAY_LEN(vectors) && !err; k++)
+            err = resources_parse(dimensions, vectors[k].field, vectors[k].amounts->pairs,
+                                  vectors[k].amounts->count, vectors[k].into, note);
+        if (err) note_prefix(note, "machines[%zu]", i);
+    }
+    return err;
+}
+
+static enum err file_take_machines(struct file_source *f, const struct demand_file *file,
+                                   struct note *note)
+{
+    struct dimensions dimensions;
+    struct occupancy_row *rows;
+    struct arena arena;
+    enum err err;
+
+    arena_init(&arena, DEMAND_FILE_MEMORY_MAX);
+    dimensions_init(&dimensions);
+    rows = arena_calloc(&arena, file->machine_count, sizeof *rows);
+    err = rows ? file_read_machines(&arena, &dimensions, file, rows, note) : ERR_NOMEM;
+    if (err) {
+        dimensions_deinit(&dimensions);
+        arena_deinit(&arena);
+        return err;
+    }
+    dimensions_deinit(&f->dimensions);
+    arena_deinit(&f->stated);
+    f->stated = arena;
+    f->dimensions = dimensions;
+    f->occupancy = (struct occupancy_rows){rows, file->machine_count, &f->dimensions};
+    f->occupancy_change++;
+    return ERR_OK;
+}
+
 /* Accepts the whole file or changes nothing. Exception: rows that were put before ERR_FULL
  * (resource names) stay. */
 static enum err file_take(struct file_source *f, struct str text, struct note *note)
@@ -56,6 +111,7 @@ static enum err file_take(struct file_source *f, struct str text, struct note *n
     arena_init(&arena, DEMAND_FILE_MEMORY_MAX);
     err = demand_file_read(text, &arena, &file, note);
     if (!err) err = file_check_rows(f, &file, note);
+    if (!err) err = file_take_machines(f, &file, note);
     if (!err) err = file_put_rows(f, &file, note);
     if (!err)
         LOG_INFO(f->around->log, "demand file loaded", log_text("file", f->demand_path),
@@ -180,6 +236,17 @@ static enum err file_start(struct demand_source *source, const struct operator_a
     return err ? err : file_first_demand(f, note);
 }
 
+static bool file_occupancy(struct demand_source *source, struct occupancy_rows *ret_rows)
+{
+    *ret_rows = CONTAINER_OF(source, struct file_source, source)->occupancy;
+    return true;
+}
+
+static uint64_t file_occupancy_change(struct demand_source *source)
+{
+    return CONTAINER_OF(source, struct file_source, source)->occupancy_change;
+}
+
 static bool file_ready(struct demand_source *source, struct note *reason)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -199,6 +266,8 @@ static void file_close(struct demand_source *source)
     side_file_close(f->last_good);
     file_nodes_close(f);
     file_drains_close(f);
+    dimensions_deinit(&f->dimensions);
+    arena_deinit(&f->stated);
     free(f);
 }
 
@@ -214,6 +283,8 @@ enum err file_source_open(const struct file_source_options *options,
         .taken = file_taken,
         .reclaim = file_reclaim,
         .reclaim_over = file_reclaim_over,
+        .occupancy = file_occupancy,
+        .occupancy_change = file_occupancy_change,
         .ready = file_ready,
         .close = file_close,
     };
@@ -222,6 +293,8 @@ enum err file_source_open(const struct file_source_options *options,
     if (!f) return ERR_NOMEM;
     f->source.ops = &ops;
     map_init(&f->hints, HINTS_MAX, 0);
+    arena_init(&f->stated, 0);
+    dimensions_init(&f->dimensions);
     file_drains_open(f);
     f->demand_path = options->demand;
     f->drain_command = options->drain_command;

@@ -27,6 +27,10 @@ struct file_source {
     struct side_file *watch, *last_good;
     struct counter *edit_errors;
     struct gauge *edit_bad;
+    struct arena stated; /* what machines run, as the demand file states it */
+    struct dimensions dimensions;
+    struct occupancy_rows occupancy;
+    uint64_t occupancy_change;
     struct note bad; /* why the demand file is unusable; empty: usable */
     /* machines: */
     struct side_file *nodes;

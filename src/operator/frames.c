@@ -38,18 +38,52 @@ static enum err finish(struct buf *out, uint32_t payload, const struct pack *bod
     return frame.err;
 }
 
-enum err frames_hello(struct frame_parts *parts, struct str cluster, struct buf *out)
+enum err frames_hello(struct frame_parts *parts, struct str cluster, bool takes_status,
+                      bool occupancy, struct buf *out)
 {
     struct pack body = pack_begin(&parts->body);
 
     pack_text(&body, 1, cluster);
     pack_text(&body, 3, STR("v1alpha1"));
-    pack_u64(&body, 100, 1); /* field reports_drains */
+    pack_u64(&body, 100, 1);         /* field reports_drains */
+    pack_u64(&body, 101, occupancy); /* field reports_occupancy */
+    pack_u64(&body, 104, takes_status);
     return finish(out, SEND_HELLO, &body);
 }
 
+static void pack_vector(struct pack *row, uint32_t field, const struct resources *amounts,
+                        const struct dimensions *dimensions, struct buf *scratch)
+{
+    struct resource_sum sum;
+
+    resource_sum_clear(&sum);
+    resource_sum_add(&sum, amounts);
+    pack_amounts(row, field, &sum, dimensions, scratch);
+}
+
+static void pack_occupancy(struct pack *body, const struct occupancy_rows *occupancy,
+                           struct frame_parts *parts)
+{
+    const struct dimensions *dimensions = occupancy->dimensions;
+
+    for (size_t i = 0; i < min_size(occupancy->count, OCCUPANCY_ROWS_MAX) && !body->err; i++) {
+        const struct occupancy_row *from = &occupancy->rows[i];
+        struct pack row = pack_begin(&parts->row);
+
+        pack_text(&row, 1, from->machine);
+        pack_u64(&row, 2, from->evictable);
+        pack_u64(&row, 3, from->held);
+        pack_double(&row, 4, from->disruption);
+        pack_vector(&row, 5, &from->free, dimensions, &parts->piece);
+        pack_vector(&row, 6, &from->requested, dimensions, &parts->piece);
+        pack_vector(&row, 7, &from->largest, dimensions, &parts->piece);
+        pack_row(body, 100, &row);
+    }
+}
+
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
-                       struct demand *demand, struct buf *out)
+                       struct demand *demand, const struct occupancy_rows *occupancy,
+                       struct buf *out)
 {
     struct pack body = pack_begin(&parts->body);
     const struct rollup_row *row;
@@ -63,6 +97,7 @@ enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time 
                            demand_dimensions(demand), &parts->piece);
         pack_row(&body, 3, &need);
     }
+    if (occupancy) pack_occupancy(&body, occupancy, parts);
     return finish(out, SEND_ROLLUP, &body);
 }
 
@@ -156,6 +191,7 @@ enum err frames_read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, stru
     node->machine_id = str_from(given->machine_id);
     node->state = (uint32_t)given->state < MACHINE_STATE_COUNT ? (enum machine_state)given->state
                                                                : MACHINE_UNSPECIFIED;
+    node->left = given->left;
     node->node_name = str_from(given->node_name);
     node->provider_id = str_from(given->provider_id);
     node->last_error = str_from(given->last_error);
@@ -187,4 +223,33 @@ enum err frames_read_available(const Bigfleet__V1alpha1__AvailableCapacityUpdate
     if (id_check("supersedes_key", ret_hint->key, FINGERPRINT_MAX, note)) return ERR_INVALID;
     return read_requirements(arena, given->requirements, given->n_requirements,
                              &ret_hint->requirements, note);
+}
+
+static uint64_t read_count(int64_t given)
+{
+    return given > 0 ? (uint64_t)given : 0;
+}
+
+enum err frames_read_status(const Bigfleet__V1alpha1__NeedStatus *given, struct row_status *status,
+                            struct note *note)
+{
+    struct str reason = str_from(given->reason);
+
+    *status = (struct row_status){
+        .fingerprint = str_from(given->fingerprint),
+        .group = str_of((const char *)given->group.data, given->group.len),
+        .known = given->satisfied || reason.len > 0,
+        .supply = {.satisfied = given->satisfied,
+                   .ready = read_count(given->ready),
+                   .coming = read_count(given->coming),
+                   .lacking = read_count(given->lacking),
+                   .since.ms = read_count(given->since_unix_ms)},
+    };
+    if (id_check("fingerprint", status->fingerprint, FINGERPRINT_MAX, note) ||
+        text_check("reason", reason, SUPPLY_REASON_CAP - 1, note))
+        return ERR_INVALID;
+    if (status->group.len > GROUP_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "group: at most %d bytes are allowed", GROUP_MAX);
+    if (reason.len) memcpy(status->supply.reason, reason.at, reason.len);
+    return ERR_OK;
 }

@@ -4,6 +4,7 @@
 #ifndef OPERATOR_FRAMES_H
 #define OPERATOR_FRAMES_H
 #include "operator/core/demand.h"
+#include "operator/core/occupancy.h"
 #include "operator/source.h"
 #include "wire/pb/bigfleet_v1alpha1_shard.pb-c.h"
 
@@ -21,9 +22,13 @@ struct frame_parts { /* buffers for nested messages, whose length must be writte
 void frame_parts_init(struct frame_parts *parts);
 void frame_parts_deinit(struct frame_parts *parts);
 /* All writers return ERR_FULL (above FRAMES_ROLLUP_MAX) or ERR_NOMEM. */
-enum err frames_hello(struct frame_parts *parts, struct str cluster, struct buf *out);
+/* `takes_status`: the operator takes the status of its rows. */
+enum err frames_hello(struct frame_parts *parts, struct str cluster, bool takes_status,
+                      bool occupancy, struct buf *out);
+/* Sends at most OCCUPANCY_ROWS_MAX rows of `occupancy`, which may be NULL. */
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
-                       struct demand *demand, struct buf *out);
+                       struct demand *demand, const struct occupancy_rows *occupancy,
+                       struct buf *out);
 /* Truncates `error` to 4 KiB. */
 enum err frames_blob(struct frame_parts *parts, struct str request_id, struct str user_data,
                      struct str error, struct buf *out);
@@ -46,4 +51,12 @@ enum err frames_read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, stru
                           struct cluster_node *ret_node, struct note *note);
 enum err frames_read_available(const Bigfleet__V1alpha1__AvailableCapacityUpdate *given,
                                struct arena *arena, struct available *ret_hint, struct note *note);
+/* `known` false: the shard has no report about the row. */
+struct row_status {
+    struct str fingerprint, group;
+    bool known;
+    struct supply supply;
+};
+enum err frames_read_status(const Bigfleet__V1alpha1__NeedStatus *given,
+                            struct row_status *ret_status, struct note *note);
 #endif

@@ -34,6 +34,9 @@ static void on_tick(struct timer *timer)
 
     timer_start_in(&host->tick, TICK_MS);
     operator_step_later(host); /* for expired grace periods and failed writes */
+    if (!host->supplies_due || host->closing) return;
+    host->supplies_due = false;
+    host->source->ops->supplies(host->source);
 }
 
 static void on_turn(struct turn_hook *hook)
@@ -44,6 +47,7 @@ static void on_turn(struct turn_hook *hook)
     bool whole = demand_whole(host->demand);
 
     if (change != host->seen_change || whole != host->seen_whole) operator_demand_changed(host);
+    operator_occupancy_changed(host);
     host->seen_change = change;
     host->seen_whole = whole;
     c->connected = host->connected;

@@ -21,6 +21,8 @@
 enum {
     /* Changes within this time are sent together. */
     ROLLUP_SETTLE_MS = 100,
+    /* Changes of occupancy are frequent, and only scale-in reads them. */
+    OCCUPANCY_SETTLE_MS = 1000,
     /* Unanswered roll-ups whose change number is kept. An acknowledgement does not name its
      * roll-up, so it counts for the oldest one. */
     ROLLUPS_UNANSWERED_MAX = 4,
@@ -30,7 +32,7 @@ enum {
 };
 
 struct operator_counts {
-    uint64_t connected, requests, rows, unsent, reclaims;
+    uint64_t connected, requests, rows, unsent, reclaims, occupied, unoccupied;
     uint64_t nodes[NODE_PHASE_COUNT];
     uint64_t sessions, session_ends;
     uint64_t rollups, rollup_acks, rollups_unanswered, rollup_bytes;
@@ -84,11 +86,16 @@ struct operator_host {
     bool connected;     /* the shard acknowledged the Hello */
     bool whole;         /* a roll-up was acknowledged: all machines were reported */
     bool whole_due;     /* source_ops.nodes_whole must be called */
+    bool supplies_due;  /* source_ops.supplies must be called */
     uint64_t taken_due; /* argument for a pending call of source_ops.taken; 0: no call is pending */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
-    bool awaiting;      /* the newest roll-up is not acknowledged */
-    uint64_t last_sent; /* demand_change() of the newest roll-up */
+    bool awaiting;           /* the newest roll-up is not acknowledged */
+    uint64_t last_sent;      /* demand_change() of the newest roll-up */
+    bool spoken;             /* this session has sent a roll-up */
+    bool settles_slowly;     /* the timer `settle` waits for a change of occupancy only */
+    bool takes_occupancy;    /* the shard wants to know what the machines run */
+    uint64_t occupancy_sent; /* source_ops.occupancy_change of the newest roll-up */
     char ended[160];
 
     bool started, closing;
@@ -104,6 +111,7 @@ enum err uplink_open(struct operator_host *host, const struct operator_options *
 void uplink_close(struct operator_host *host, void (*done)(void *owner));
 void uplink_free(struct operator_host *host);
 void operator_demand_changed(struct operator_host *host);
+void operator_occupancy_changed(struct operator_host *host);
 /* Queues the frame in host->frame. False: the frame was dropped, counted and logged. */
 bool operator_answer(struct operator_host *host, enum err written);
 /* in operator_reclaim.c: */

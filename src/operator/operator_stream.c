@@ -63,6 +63,21 @@ bool operator_answer(struct operator_host *host, enum err written)
 
 /* -- sending roll-ups -- */
 
+static bool stream_sends_occupancy(const struct operator_host *host)
+{
+    return host->takes_occupancy && host->source->ops->occupancy;
+}
+
+/* True if the session's first roll-up should wait until it can contain the occupancy: without it the
+ * shard would take busy machines back. on_interval() ends the wait. */
+static bool stream_is_early(const struct operator_host *host)
+{
+    const struct source_ops *ops = host->source->ops;
+
+    if (!ops->occupancy || host->spoken) return false;
+    return !host->connected || (host->takes_occupancy && !ops->occupancy_change(host->source));
+}
+
 static void stream_want_rollup(struct operator_host *host)
 {
     if (!host->open || !demand_whole(host->demand)) return;
@@ -77,12 +92,30 @@ static void stream_want_rollup(struct operator_host *host)
 void operator_demand_changed(struct operator_host *host)
 {
     if (!host->open || !demand_whole(host->demand) || host->awaiting) return;
-    if (!timer_running(&host->settle)) timer_start_in(&host->settle, ROLLUP_SETTLE_MS);
+    if (timer_running(&host->settle) && !host->settles_slowly) return;
+    host->settles_slowly = false;
+    timer_start_in(&host->settle, ROLLUP_SETTLE_MS);
+}
+
+void operator_occupancy_changed(struct operator_host *host)
+{
+    const struct source_ops *ops = host->source->ops;
+
+    if (!host->open || !stream_sends_occupancy(host) || !demand_whole(host->demand)) return;
+    if (ops->occupancy_change(host->source) == host->occupancy_sent) return;
+    if (host->awaiting || timer_running(&host->settle)) return;
+    host->settles_slowly = true;
+    timer_start_in(&host->settle, OCCUPANCY_SETTLE_MS);
 }
 
 static void operator_stream_on_settled(struct timer *timer)
 {
-    stream_want_rollup(CONTAINER_OF(timer, struct operator_host, settle));
+    struct operator_host *host = CONTAINER_OF(timer, struct operator_host, settle);
+
+    if (!stream_is_early(host))
+        stream_want_rollup(host);
+    else
+        timer_start_in(&host->settle, ROLLUP_SETTLE_MS);
 }
 
 static void on_interval(struct timer *timer)
@@ -100,8 +133,15 @@ static void on_interval(struct timer *timer)
 
 static enum err stream_write_rollup(struct operator_host *host)
 {
+    const struct source_ops *ops = host->source->ops;
+    struct occupancy_rows rows = {0};
+    bool known = stream_sends_occupancy(host) && ops->occupancy(host->source, &rows);
     enum err err = frames_rollup(&host->parts, str_from(host->cluster), clock_wall(host->io->clock),
-                                 host->demand, &host->uplink.frame);
+                                 host->demand, known ? &rows : NULL, &host->uplink.frame);
+
+    if (stream_sends_occupancy(host)) host->occupancy_sent = ops->occupancy_change(host->source);
+    host->counts.occupied = known ? min_size(rows.count, OCCUPANCY_ROWS_MAX) : 0;
+    host->counts.unoccupied = known ? rows.count - host->counts.occupied : 0;
 
     if (err)
         LOG_ERROR(&host->log, "roll-up could not be encoded", log_err("err", err),
@@ -133,7 +173,7 @@ static void stream_pump(struct operator_host *host)
     if (!err) {
         if (host->sent_count == ROLLUPS_UNANSWERED_MAX) stream_drop_first_sent(host);
         host->last_sent = host->sent[host->sent_count++] = demand_change(host->demand);
-        host->awaiting = true;
+        host->awaiting = host->spoken = true;
         host->counts.rollups++;
         host->counts.rollup_bytes += u->frame.len;
     }
@@ -191,6 +231,8 @@ static void stream_take_ack(struct operator_host *host,
         host->connected = true;
         host->ended[0] = '\0';
         reclaims_reporting(host->reclaims, ack->takes_drain_reports);
+        host->takes_occupancy = ack->takes_occupancy;
+        if (host->source->ops->occupancy) operator_demand_changed(host);
     }
 }
 
@@ -204,12 +246,22 @@ static void stream_take_node(struct operator_host *host, const struct cluster_no
                   log_str("machine", node->machine_id), log_err("err", err));
 }
 
+static enum err stream_take_status(struct operator_host *host, const struct row_status *status)
+{
+    enum err err = demand_supply_put(host->demand, status->fingerprint, status->group,
+                                     status->known ? &status->supply : NULL);
+
+    if (host->source->ops->supplies) host->supplies_due = true;
+    return err;
+}
+
 static enum err stream_take_frame(struct operator_host *host,
                                   const Bigfleet__V1alpha1__ShardMessage *given, struct note *note)
 {
     struct blob_request blob;
     struct cluster_node node;
     struct available hint;
+    struct row_status status;
     enum err err = ERR_OK;
 
     switch ((int)given->payload_case) {
@@ -228,6 +280,10 @@ static enum err stream_take_frame(struct operator_host *host,
     case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_AVAILABLE_CAPACITY:
         err = frames_read_available(given->available_capacity, &host->arena, &hint, note);
         if (!err && host->source->ops->available) host->source->ops->available(host->source, &hint);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_NEED_STATUS:
+        err = frames_read_status(given->need_status, &status, note);
+        if (!err) err = stream_take_status(host, &status);
         break;
     default: LOG_DEBUG(&host->log, "ignored a frame of an unknown kind"); break;
     }
@@ -298,9 +354,11 @@ static void stream_opened(struct operator_host *host)
     host->sent_count = 0;
     host->awaiting = false;
     nodes_session(host->nodes);
+    demand_supplies_forget(host->demand);
     reclaims_session(host->reclaims);
+    host->takes_occupancy = host->spoken = false;
     timer_start_in(&host->due, host->rollup_ms);
-    stream_want_rollup(host);
+    if (!stream_is_early(host)) stream_want_rollup(host);
 }
 
 static void stream_open(struct operator_host *host)
@@ -320,7 +378,8 @@ static void stream_open(struct operator_host *host)
         return;
     }
     u->opened = loop_now(host->io->loop);
-    err = frames_hello(&host->parts, str_from(host->cluster), &u->frame);
+    err = frames_hello(&host->parts, str_from(host->cluster), host->source->ops->supplies != NULL,
+                       host->source->ops->occupancy != NULL, &u->frame);
     if (!err) err = rpc_call_send(u->call, buf_peek(&u->frame));
     if (err)
         rpc_call_cancel(u->call);

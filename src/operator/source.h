@@ -20,6 +20,7 @@
 #include "base/note.h"
 #include "operator/core/demand.h"
 #include "operator/core/nodes.h"
+#include "operator/core/occupancy.h"
 
 struct operator_host;
 struct demand_source;
@@ -78,12 +79,21 @@ struct source_ops {
     /* The shard has accepted all requests up to `change`, a number from demand_put(). Before the
      * first call the shard has reported all machines. May be NULL. */
     void (*taken)(struct demand_source *source, uint64_t change);
+    /* demand_supply() changed for some requests. At most once in a second. May be NULL; then the
+     * shard sends no status. */
+    void (*supplies)(struct demand_source *source);
     /* Drains a machine. The source calls operator_reclaim_started() as soon as the machine gets
      * no new work, and operator_reclaim_ended() at the end. An order may be repeated after a
      * restart. */
     void (*reclaim)(struct demand_source *source, const struct reclaim_order *order);
     /* The order expired or was replaced: stop, and report no end. */
     void (*reclaim_over)(struct demand_source *source, struct str instruction_id);
+    /* What the cluster's machines run, for a roll-up; valid until the source's next event. False: not
+     * known yet. NULL: this source cannot report it. */
+    bool (*occupancy)(struct demand_source *source, struct occupancy_rows *ret_rows);
+    /* Grows when the result of occupancy() may have changed; 0: not known yet. NULL with
+     * occupancy. */
+    uint64_t (*occupancy_change)(struct demand_source *source);
     /* If false, /readyz shows `reason`. NULL: always ready. */
     bool (*ready)(struct demand_source *source, struct note *reason);
     /* Frees the source, also if start() failed. Kills running commands. */

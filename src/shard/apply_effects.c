@@ -189,6 +189,9 @@ bool effect_apply(void *owner, const struct effect *effect)
     case EFFECT_CAPACITY:
         sessions_capacity(shard->sessions, effect->cluster, &effect->capacity);
         return true;
+    case EFFECT_NEED_STATUS:
+        sessions_need_status(shard->sessions, effect->cluster, &effect->status);
+        return true;
     case EFFECT_AUDIT:
         audit_write(shard, effect);
         if (effect->action) blob_drop(shard, effect->action);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "provider/list.h"
+#include "shard/pools_file.h"
 #include "shard/shard_internal.h"
 #include "text/utf8.h"
 
@@ -35,6 +36,8 @@ struct decision_job {
     struct arena arena;
     struct cluster_counts *clusters;
     size_t cluster_count;
+    struct buf pools; /* the file of pools_file.h; empty if nothing changed */
+    uint64_t pools_version;
     struct buf rests; /* the page /rests; empty if not requested or out of memory */
     struct status_cycle status;
     bool status_wanted;
@@ -54,6 +57,7 @@ struct cycles {
     mono_ns failing;     /* start of the first of the Lists that `failed` counts */
     /* Allocated in advance, so that a List begins and ends without memory. */
     struct decide_job begins, ends;
+    uint64_t pools_version; /* of the text last passed to on_pools */
     /* Owned by the decide thread until the job `ends` is done: */
     struct provider_list *reading;
     struct decide_context *context; /* set only while a job runs, like `out` */
@@ -373,6 +377,9 @@ static void decision_run(struct decide_job *job, struct decide_context *context,
     t->status.counts = *core_counts(context->core);
     if (c->shard->options.on_rests)
         (void)rests_write(context->core, context->now, &t->arena, &t->rests);
+    if (c->shard->options.on_pools && t->status.counts.pools_version != t->pools_version &&
+        pools_file_write(context->core, context->now, context->wall, &t->arena, &t->pools))
+        buf_clear(&t->pools);
     status_look(context, t->status_wanted, &t->arena, &t->status);
     t->seconds = seconds_since(c, began);
 }
@@ -390,6 +397,10 @@ static void decision_report(struct cycles *c, struct decision_job *t)
         shard_metrics_observe(metrics, OBSERVE_CYCLE, t->status.seconds);
     }
     status_take(c->shard, &t->status);
+    if (t->pools.len) {
+        c->pools_version = t->status.counts.pools_version;
+        c->shard->options.on_pools(c->shard->options.owner, buf_peek(&t->pools));
+    }
     if (t->rests.len) c->shard->options.on_rests(c->shard->options.owner, buf_peek(&t->rests));
 }
 
@@ -404,6 +415,7 @@ static void decision_done(struct decide_job *job, enum err err)
     if (!err) decision_report(c, t);
     buf_deinit(&t->status.inventory);
     buf_deinit(&t->rests);
+    buf_deinit(&t->pools);
     arena_deinit(&t->arena);
     if (c->again && !c->shard->stopping) {
         c->again = false;
@@ -424,7 +436,9 @@ static void decision_begin(struct cycles *c, mono_ns since)
     c->cycle_began = since;
     timer_stop(&c->wake);
     c->decision = (struct decision_job){.job = {.run = decision_run, .done = decision_done},
+                                        .pools_version = c->pools_version,
                                         .status_wanted = status_wanted(c->shard)};
+    buf_init(&c->decision.pools, POOLS_FILE_MAX);
     arena_init(&c->decision.arena, CLUSTERS_ARENA_MAX);
     buf_init(&c->decision.rests, RESTS_BYTES_MAX);
     decide_thread_submit(c->shard->decide_thread, &c->decision.job);
@@ -473,6 +487,7 @@ static void call_answer_run(struct decide_job *job, struct decide_context *conte
     struct machine_record record;
     struct note note = {""};
 
+    answer.exhausted = answer.end == CALL_REFUSED && call->answer.status == GRPC_RESOURCE_EXHAUSTED;
     if (answer.end == CALL_DONE) call_read_record(call, context, &record, &answer, &note);
     if (call->action)
         core_answered(context->core, call->action, &answer, context->now, context->wall, out);

@@ -84,6 +84,11 @@ static void pack_facts(struct pack *pack, const struct machine_facts *facts, mon
     pack_u64(pack, 25, facts->operator_away);
     pack_u64(pack, 26, facts->operator_left_ms);
     pack_u64(pack, 27, facts->outside);
+    pack_text(pack, 28, str_from(machine_cordon_name(m->cordon)));
+    pack_u64(pack, 40, facts->occupancy_known);
+    pack_u64(pack, 41, facts->evictable_pods);
+    pack_u64(pack, 42, facts->held_pods);
+    pack_u64(pack, 43, facts->no_room);
 }
 
 static void machine_run(struct decide_job *job, struct decide_context *context, struct effects *)

@@ -13,8 +13,8 @@ enum {
     BUCKETS = PENALTY_BUCKET_COUNT,
     FAULTS = MACHINE_FAULT_PRICE + 1,
     CLUSTERS_SHOWN = 4096,
-    ARRAY_ROWS =
-        3 * KINDS + FAULTS + DRAIN_WAIT_COUNT + BUCKETS + SHORTFALL_AGES + SHORTFALL_CLASSES,
+    ARRAY_ROWS = 3 * KINDS + FAULTS + DRAIN_WAIT_COUNT + BUCKETS + SHORTFALL_AGES +
+                 SHORTFALL_CLASSES + CORDON_COUNT,
 };
 
 struct own_counts {
@@ -50,16 +50,23 @@ const char *audit_kind_name(enum action_kind kind)
 #define GAUGE(type, member)   METRIC_GAUGE, METRIC_FIELD(struct type, member)
 
 static const struct metric_field core_rows[] = {
-    {PREFIX "actions_deferred_total", "Actions left to a later cycle by max-actions-per-cycle.",
+    {PREFIX "actions_deferred_total",
+     "Actions left to a later cycle by max-actions-per-cycle, or because their capacity pool is "
+     "sold out.",
      COUNTER(core_counts, deferred)},
     {PREFIX "actions_dropped_total",
-     "Actions dropped because the queue was full. A later cycle decides them again.",
+     "Actions dropped because the queue was full or their capacity pool sold out. A later cycle "
+     "decides them again.",
      COUNTER(core_counts, dropped)},
     {PREFIX "actions_deduped_total",
      "Actions dropped because the machine already had an action or had changed its state.",
      COUNTER(core_counts, deduped)},
-    {PREFIX "reclaims_capped_total", "Reclaims left to a later cycle by the reclaim cap.",
+    {PREFIX "reclaims_capped_total",
+     "Reclaims and capped preemptions left to a later cycle by the reclaim cap.",
      COUNTER(core_counts, capped)},
+    {"muster_shard_reclaims_withheld_total",
+     "Reclaims that did not begin, because the machine's pods have no room elsewhere.",
+     COUNTER(core_counts, roomless)},
     {PREFIX "idle_releases_total", "Idle machines that the shard deleted.",
      COUNTER(core_counts, idle_releases)},
     {"muster_shard_calls_again_total",
@@ -89,6 +96,21 @@ static const struct metric_field core_rows[] = {
     {"muster_shard_machines_in_doubt",
      "Machines whose last call has an unknown outcome. The shard asks the provider by Get.",
      GAUGE(core_counts, in_doubt)},
+    {"muster_shard_pools_sold_out",
+     "Capacity pools (instance type, zone, capacity type) that are not bought from, because the "
+     "provider refused them.",
+     GAUGE(core_counts, pools_sold_out)},
+    {"muster_shard_pools_forgotten_total",
+     "Sold-out capacity pools forgotten because the shard remembers at most 1,024.",
+     COUNTER(core_counts, pools_forgotten)},
+    {"muster_shard_stock_refusals_total",
+     "Create calls that the provider refused for lack of stock.",
+     COUNTER(core_counts, stock_refusals)},
+    {"muster_shard_execute_limit", "Provider calls that may run at once now.",
+     GAUGE(core_counts, concurrency)},
+    {"muster_shard_execute_limit_reductions_total",
+     "Times that the limit of provider calls was halved, because the provider was overloaded.",
+     COUNTER(core_counts, concurrency_cuts)},
     {PREFIX "shortfalls", "Profiles that lack machines.", GAUGE(core_counts, shortfalls)},
 };
 static const struct metric_field session_rows[] = {
@@ -139,7 +161,7 @@ static const struct metric_field own_rows[] = {
      GAUGE(own_counts, fenced)},
 };
 
-enum values { BY_KIND, BY_WAIT, BY_FAULT, BY_BUCKET, BY_AGE, BY_CLASS, VALUES_COUNT };
+enum values { BY_KIND, BY_WAIT, BY_FAULT, BY_BUCKET, BY_AGE, BY_CLASS, BY_CORDON, VALUES_COUNT };
 static const struct {
     enum values values;
     struct metric_field row; /* row of the first element */
@@ -171,12 +193,16 @@ static const struct {
     {BY_CLASS,
      {PREFIX "shortfalls_by_priority", "Profiles that lack machines, by priority class.",
       GAUGE(core_counts, shortfalls_by_class[0]), .label = "priority_class"}},
+    {BY_CORDON,
+     {"muster_shard_cordoned_machines",
+      "Machines that an operator of the shard took out of use, by order.",
+      GAUGE(core_counts, inventory.cordoned[0]), .label = "order"}},
 };
 
 static size_t values_of(enum values values, const char *ret_names[BUCKETS])
 {
-    static const uint8_t counts[VALUES_COUNT] = {KINDS,   DRAIN_WAIT_COUNT, FAULTS,
-                                                 BUCKETS, SHORTFALL_AGES,   SHORTFALL_CLASSES};
+    static const uint8_t counts[VALUES_COUNT] = {
+        KINDS, DRAIN_WAIT_COUNT, FAULTS, BUCKETS, SHORTFALL_AGES, SHORTFALL_CLASSES, CORDON_COUNT};
 
     for (uint8_t i = 0; i < counts[values]; i++) switch (values) {
         case BY_KIND: ret_names[i] = audit_kind_name((enum action_kind)i); break;
@@ -185,6 +211,7 @@ static size_t values_of(enum values values, const char *ret_names[BUCKETS])
         case BY_BUCKET: ret_names[i] = penalty_label(i); break;
         case BY_AGE: ret_names[i] = shortfall_age_names[i]; break;
         case BY_CLASS: ret_names[i] = shortfall_class_names[i]; break;
+        case BY_CORDON: ret_names[i] = machine_cordon_name((enum machine_cordon)i); break;
         case VALUES_COUNT: break;
         }
     return counts[values];

@@ -3,6 +3,9 @@
  * resource names, so a roll-up is read with a copy of the names. Runs on the decide thread. */
 #include "shard/need_wire.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "model/penalty.h"
 #include "shard/state/demand.h"
 #include "wire/field.h"
@@ -21,7 +24,7 @@ enum {
 struct top { /* a roll-up without its rows */
     struct str cluster;
     int64_t at_unix_ns;
-    size_t rows;
+    size_t rows, machines;
 };
 
 /* If a field is repeated, the last value counts, as in protobuf. */
@@ -39,6 +42,11 @@ static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top,
         if (field.number == 2) top.at_unix_ns = (int64_t)field.value;
         if (field.number == 3 && top.rows++ == rows_max)
             return note_fail(note, ERR_TOO_LARGE, "needs: more than %zu rows", rows_max);
+        if (field.number == 100 && field.wire != WIRE_LEN)
+            return note_fail(note, ERR_PARSE, "occupancy: wrong wire type");
+        if (field.number == 100 && top.machines++ == ROLLUP_OCCUPANCY_MAX)
+            return note_fail(note, ERR_TOO_LARGE, "occupancy: more than %d machines",
+                             ROLLUP_OCCUPANCY_MAX);
     }
     if (fields.problem) return note_fail(note, ERR_PARSE, "%s", fields.problem);
     *ret_top = top;
@@ -170,6 +178,69 @@ static enum err read_rows(struct reading *r, struct str bytes, struct need *rows
     return ERR_OK;
 }
 
+/* Reads one vector of a MachineOccupancy. */
+static enum err read_vector(struct reading *r, const char *field, ProtobufCMessage *const *entries,
+                            size_t count, struct resources *ret_vector, struct note *note)
+{
+    const struct label *pairs;
+    size_t kept;
+    enum err err = take_pairs(&r->scratch, field, entries, count, &pairs, &kept, note);
+
+    return err ? err : resources_parse(&r->dimensions, field, pairs, kept, ret_vector, note);
+}
+
+static enum err read_machine(struct reading *r, struct str bytes, struct machine_occupancy *row,
+                             struct note *note)
+{
+    const Bigfleet__V1alpha1__MachineOccupancy *given;
+    ProtobufCMessage *message;
+    enum err err;
+
+    if (bytes.len > ROLLUP_ROW_BYTES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "%zu bytes, at most %d are allowed", bytes.len,
+                         ROLLUP_ROW_BYTES_MAX);
+    err = message_read(&bigfleet__v1alpha1__machine_occupancy__descriptor, bytes, NULL, &r->scratch,
+                       &message, note);
+    if (err) return err;
+    given = (const Bigfleet__V1alpha1__MachineOccupancy *)message;
+    *row = (struct machine_occupancy){.evictable = given->evictable_pods,
+                                      .held = given->held_pods,
+                                      .disruption = given->disruption_cost};
+    err = id_check("machine_id", str_from(given->machine_id), ID_MAX, note);
+    if (!err) err = text_copy(r->arena, str_from(given->machine_id), &row->machine);
+    if (!err && !(row->disruption >= 0))
+        err = note_fail(note, ERR_INVALID, "disruption_cost: %g is no cost", row->disruption);
+    if (!err)
+        err = read_vector(r, "free", (ProtobufCMessage *const *)given->free, given->n_free,
+                          &row->free, note);
+    if (!err)
+        err = read_vector(r, "requested", (ProtobufCMessage *const *)given->requested,
+                          given->n_requested, &row->requested, note);
+    if (!err)
+        err = read_vector(r, "largest", (ProtobufCMessage *const *)given->largest, given->n_largest,
+                          &row->largest, note);
+    return err;
+}
+
+static enum err read_machines(struct reading *r, struct str bytes, struct rollup_rows *ret_rows,
+                              struct note *note)
+{
+    struct fields fields = fields_of(bytes);
+    struct machine_occupancy *rows = arena_alloc(r->arena, r->top->machines * sizeof *rows);
+    struct field field;
+    enum err err = rows ? ERR_OK : ERR_NOMEM;
+
+    while (!err && fields_next(&fields, &field)) {
+        if (field.number != 100) continue;
+        err = read_machine(r, field.bytes, &rows[ret_rows->occupancy_count], note);
+        arena_reset(&r->scratch);
+        if (err) note_prefix(note, "occupancy[%zu]", ret_rows->occupancy_count);
+        ret_rows->occupancy_count++;
+    }
+    ret_rows->occupancy = rows;
+    return err;
+}
+
 /* Adds a roll-up's new resource names in the same order, so that each name gets the same number. */
 static enum err keep_names(struct dimensions *into, const struct dimensions *from,
                            struct note *note)
@@ -207,6 +278,7 @@ enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, stru
     arena_init(&r.scratch, NEED_WIRE_SCRATCH_MAX);
     arena_init(&r.dimensions.arena, dimensions->arena.max);
     err = read_rows(&r, bytes, room, &rows, note);
+    if (!err && top.machines) err = read_machines(&r, bytes, &rows, note);
     if (!err) err = keep_names(dimensions, &r.dimensions, note);
     arena_deinit(&r.dimensions.arena);
     arena_deinit(&r.scratch);
@@ -227,8 +299,10 @@ enum err rollup_apply(struct core *core, struct str cluster, struct str bytes,
         core_rollup_refused(core, cluster, note.text, out);
         return err;
     }
-    return core_rollup(core, cluster, ret_rows->rows, ret_rows->count, now, ret_verdict, out,
-                       &note);
+    err = core_rollup(core, cluster, ret_rows->rows, ret_rows->count, now, ret_verdict, out, &note);
+    return err ? err
+               : core_occupancy(core, cluster, ret_rows->occupancy, ret_rows->occupancy_count, now,
+                                out);
 }
 
 /* -- encoding -- */
@@ -270,6 +344,7 @@ static uint32_t wire_reason(enum verdict_reason reason)
 {
     static const uint8_t numbers[] = {[REASON_PRIORITY_STARVED] = 1,
                                       [REASON_NO_MATCHING_SUPPLY] = 2,
+                                      [REASON_SOLD_OUT] = 2, /* sold_out says more */
                                       [REASON_TOPOLOGY_UNSATISFIABLE] = 3,
                                       [REASON_PREEMPTION_EXHAUSTED] = 4};
 
@@ -318,6 +393,22 @@ static void need_wire_pack_domains(struct pack *pack, uint32_t field, const stru
     }
 }
 
+static void pack_sold_out(struct pack *pack, uint32_t field, const struct need_view *view)
+{
+    const struct capacity_pool *pool = &view->row->shortage->sold_out;
+    char text[2 * ID_MAX + MACHINE_NAME_CAP + 64], name[MACHINE_NAME_CAP];
+    uint64_t seconds = (view->next_try_ms + 999) / 1000;
+    int len = snprintf(text, sizeof text, "%.*s %s %.*s: sold out, ", STR_ARG(pool->instance_type),
+                       capacity_type_name(pool->capacity_type, name), STR_ARG(pool->zone));
+
+    if (len < 0 || len >= (int)sizeof text) return;
+    if (seconds)
+        (void)snprintf(text + len, sizeof text - (size_t)len, "next try in %" PRIu64 " s", seconds);
+    else
+        (void)snprintf(text + len, sizeof text - (size_t)len, "a try is under way or due");
+    pack_text(pack, field, str_from(text));
+}
+
 enum err need_write_view(struct frame_writer *w, const struct need_view *view,
                          const struct dimensions *dimensions)
 {
@@ -352,6 +443,7 @@ enum err need_write_view(struct frame_writer *w, const struct need_view *view,
         pack_supply(&out, 16, s, &w->piece);
         if (s->victims > 0) pack_preemption(&out, 17, s, dimensions, w);
         need_wire_pack_domains(&out, 18, s, &w->piece);
+        if (s->reason == REASON_SOLD_OUT) pack_sold_out(&out, 100, view);
     }
     pack_row(&frame, 2, &out);
     return frame.err;

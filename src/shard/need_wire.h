@@ -15,6 +15,7 @@ enum {
     ROLLUP_ROW_BYTES_MAX = 1 << 18, /* bytes of an encoded row */
     /* Resource names that demand must leave free for machines. */
     ROLLUP_DIMENSIONS_SPARED = 16,
+    ROLLUP_OCCUPANCY_MAX = 65536, /* machines whose occupancy one roll-up reports */
 };
 
 struct rollup_rows { /* allocated in the arena */
@@ -22,6 +23,8 @@ struct rollup_rows { /* allocated in the arena */
     size_t count;
     size_t contradictions;     /* rows left out, because no machine can ever satisfy them */
     struct note contradiction; /* about the first of these rows */
+    const struct machine_occupancy *occupancy;
+    size_t occupancy_count;
 };
 /* Decodes a ClusterCapacityNeeds that must name `cluster`. `rows_max` 0: ROLLUP_ROWS_MAX.
  * ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE, ERR_FULL (too many resource names), ERR_NOMEM: the roll-up

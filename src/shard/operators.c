@@ -56,12 +56,12 @@ static void submit_link(struct shard *shard, struct str cluster, enum operator_l
     decide_thread_submit(shard->decide_thread, &t->job);
 }
 
-static void on_open(void *owner, struct str cluster, bool reports_drains)
+static void on_open(void *owner, struct str cluster, enum operator_link link)
 {
     struct shard *shard = owner;
 
-    submit_link(shard, cluster, reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED);
-    if (!reports_drains || shard->options.core.operators_reported) return;
+    submit_link(shard, cluster, link);
+    if (link < OPERATOR_REPORTS_DRAINS || shard->options.core.operators_reported) return;
     shard->options.core.operators_reported = true; /* the core has a copy of this option */
     if (shard->options.on_reports_drains) shard->options.on_reports_drains(shard->options.owner);
 }

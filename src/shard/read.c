@@ -35,7 +35,7 @@ static void reader_free(struct reader *r)
 
 /* -- on the decide thread -- */
 
-static enum err frame_keep(struct inspection *inspection, struct str frame)
+enum err inspection_frame(struct inspection *inspection, struct str frame)
 {
     char length[LENGTH_BYTES];
     enum err err;
@@ -52,10 +52,10 @@ void inspection_write(struct inspection *inspection, enum err err, const struct 
 
     frame_writer_init(&writer);
     if (!err) err = need_write_header(&writer, view);
-    if (!err) err = frame_keep(inspection, buf_peek(&writer.frame));
+    if (!err) err = inspection_frame(inspection, buf_peek(&writer.frame));
     for (size_t i = 0; !err && i < view->count; i++) {
         err = need_write_view(&writer, &view->needs[i], dimensions);
-        if (!err) err = frame_keep(inspection, buf_peek(&writer.frame));
+        if (!err) err = inspection_frame(inspection, buf_peek(&writer.frame));
     }
     frame_writer_deinit(&writer);
     inspection->err = err;
@@ -144,6 +144,15 @@ struct inspection *inspection_new(struct inspections *inspections, struct rpc_ca
     return &r->inspection;
 }
 
+struct inspection *inspection_begin(struct inspections *inspections, struct rpc_call *call,
+                                    struct str text)
+{
+    if (inspections->readers < inspections->options.readers_max)
+        return inspection_new(inspections, call, text, inspections->options.bytes_max);
+    rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many inspections"), STR_EMPTY);
+    return NULL;
+}
+
 void inspection_call_done(void *, struct rpc_call *call)
 {
     struct reader *r = rpc_call_data(call);
@@ -164,32 +173,28 @@ static void read_on_message(void *service, struct rpc_call *call, const Protobuf
     const struct inspections_options *o = &inspections->options;
     struct inspection *inspection;
 
-    if (inspections->readers >= o->readers_max) {
-        rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many inspections"), STR_EMPTY);
-        return;
-    }
-    inspection = inspection_new(inspections, call, str_from(request->cluster_id), o->bytes_max);
+    inspection = inspection_begin(inspections, call, str_from(request->cluster_id));
     if (!inspection) return;
     if (request->limit > 0) inspection->limit = (uint32_t)request->limit;
     o->inspect(o->owner, inspection);
 }
 
-static void read_on_writable(void *, struct rpc_call *call)
+void inspection_on_writable(void *, struct rpc_call *call)
 {
     struct reader *r = rpc_call_data(call);
 
     if (r && r->answered) reader_pump(r);
 }
 
-static void read_on_drain(void *, struct rpc_call *call)
+void inspection_on_drain(void *, struct rpc_call *call)
 {
     rpc_finish(call, GRPC_UNAVAILABLE, STR("the shard is stopping"), STR_EMPTY);
 }
 
 static const struct rpc_handler handler = {
     .on_message = read_on_message,
-    .on_writable = read_on_writable,
-    .on_drain = read_on_drain,
+    .on_writable = inspection_on_writable,
+    .on_drain = inspection_on_drain,
     .on_done = inspection_call_done,
 };
 

@@ -50,4 +50,11 @@ struct inspection *inspection_new(struct inspections *inspections, struct rpc_ca
                                   struct str text, size_t bytes_max);
 /* on_done handler of such methods */
 void inspection_call_done(void *service, struct rpc_call *call);
+/* For a stream: inspection_begin() as inspection_new(), with its bounds. inspection_frame() adds a
+ * message on the decide thread. on_writable and on_drain are the handlers. */
+struct inspection *inspection_begin(struct inspections *inspections, struct rpc_call *call,
+                                    struct str text);
+enum err inspection_frame(struct inspection *inspection, struct str frame);
+void inspection_on_writable(void *service, struct rpc_call *call);
+void inspection_on_drain(void *service, struct rpc_call *call);
 #endif

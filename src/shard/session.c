@@ -175,7 +175,7 @@ static void acknowledge_hello(struct session *session)
 
     session_send_written(session, STR_EMPTY,
                          frame_write_ack(&s->writer, STR("hello"), s->term, s->limits.epoch,
-                                         session->reports_drains));
+                                         session->reports_drains, session->reports_occupancy));
 }
 
 /* Notifies the owner of the old session's end before the new session's start. */
@@ -207,14 +207,20 @@ static void session_install(struct session *session, const struct operator_frame
         s->stats.installed++;
     cluster->session = session;
     session->reports_drains = hello->reports_drains;
+    session->takes_status = hello->reports_drains && hello->takes_status;
+    session->reports_occupancy = hello->reports_occupancy;
     s->stats.active++;
     LOG_INFO(&s->log, "operator session opened", log_str("cluster", cluster->id),
              log_text("peer", rpc_call_peer(session->call)), log_str("version", hello->version),
-             log_bool("reports_drains", hello->reports_drains));
+             log_bool("reports_drains", hello->reports_drains),
+             log_bool("reports_occupancy", hello->reports_occupancy));
     acknowledge_hello(session);
     if (session->over) return;
     session->opened = true;
-    s->events->on_open(s->owner, cluster->id, session->reports_drains);
+    s->events->on_open(s->owner, cluster->id,
+                       session->takes_status     ? OPERATOR_TAKES_STATUS
+                       : session->reports_drains ? OPERATOR_REPORTS_DRAINS
+                                                 : OPERATOR_CONNECTED);
 }
 
 static void on_hello(struct session *session, const struct operator_frame *frame)

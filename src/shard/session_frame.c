@@ -50,6 +50,8 @@ static const struct payload_field {
     {FRAME_HELLO, 1, AS_TEXT, offsetof(struct operator_frame, cluster)},
     {FRAME_HELLO, 3, AS_TEXT, offsetof(struct operator_frame, version)},
     {FRAME_HELLO, 100, AS_BOOL, offsetof(struct operator_frame, reports_drains)},
+    {FRAME_HELLO, 101, AS_BOOL, offsetof(struct operator_frame, reports_occupancy)},
+    {FRAME_HELLO, 104, AS_BOOL, offsetof(struct operator_frame, takes_status)},
     {FRAME_BLOB, 1, AS_TEXT, offsetof(struct operator_frame, request_id)},
     {FRAME_BLOB, 2, AS_BYTES, offsetof(struct operator_frame, user_data)},
     {FRAME_BLOB, 4, AS_TEXT, offsetof(struct operator_frame, error)},
@@ -149,6 +151,7 @@ enum {
     SEND_RECLAIM = 3,
     SEND_NODE_STATE = 4,
     SEND_CAPACITY = 5,
+    SEND_NEED_STATUS = 104,
 };
 
 static enum err frame_wrap(struct frame_writer *w, uint32_t payload, const struct pack *body)
@@ -160,7 +163,7 @@ static enum err frame_wrap(struct frame_writer *w, uint32_t payload, const struc
 }
 
 enum err frame_write_ack(struct frame_writer *w, struct str echo, int64_t term, int64_t epoch,
-                         bool drain_reports)
+                         bool drain_reports, bool occupancy)
 {
     struct pack body = pack_begin(&w->body);
 
@@ -168,6 +171,7 @@ enum err frame_write_ack(struct frame_writer *w, struct str echo, int64_t term, 
     pack_i64(&body, 2, term);
     pack_i64(&body, 3, epoch);
     pack_u64(&body, 100, drain_reports);
+    pack_u64(&body, 101, occupancy);
     return frame_wrap(w, SEND_ACK, &body);
 }
 
@@ -233,6 +237,7 @@ enum err frame_write_node_state(struct frame_writer *w, struct str cluster,
     pack_text(&body, 8, machine->last_error);
     pack_labels(w, &body, &machine->attributes);
     pack_resources(&body, 10, &capacity, dimensions, &w->part, &w->piece);
+    pack_u64(&body, 100, !str_equal(machine->cluster, cluster)); /* field left */
     return frame_wrap(w, SEND_NODE_STATE, &body);
 }
 
@@ -246,4 +251,19 @@ enum err frame_write_capacity(struct frame_writer *w, const struct capacity_offe
     pack_u64(&body, 5, offer->confidence);
     pack_double(&body, 6, offer->cost_per_hour);
     return frame_wrap(w, SEND_CAPACITY, &body);
+}
+
+enum err frame_write_need_status(struct frame_writer *w, const struct need_status *status)
+{
+    struct pack body = pack_begin(&w->body);
+
+    pack_text(&body, 1, status->fingerprint);
+    pack_bytes(&body, 2, status->group);
+    pack_u64(&body, 3, status->satisfied);
+    pack_u64(&body, 4, status->ready);
+    pack_u64(&body, 5, status->coming);
+    pack_u64(&body, 6, status->lacking);
+    pack_text(&body, 7, str_from(verdict_reason_name(status->reason)));
+    pack_u64(&body, 8, status->since.ms);
+    return frame_wrap(w, SEND_NEED_STATUS, &body);
 }

@@ -23,10 +23,11 @@ enum operator_frame_kind {
 };
 struct operator_frame { /* views of the decoded bytes */
     enum operator_frame_kind kind;
-    struct str payload;    /* encoded; for ROLLUP: the ClusterCapacityNeeds */
-    struct str cluster;    /* HELLO: the operator's cluster */
-    struct str version;    /* HELLO */
-    bool reports_drains;   /* HELLO */
+    struct str payload;                     /* encoded; for ROLLUP: the ClusterCapacityNeeds */
+    struct str cluster;                     /* HELLO: the operator's cluster */
+    struct str version;                     /* HELLO */
+    bool reports_drains, reports_occupancy; /* HELLO */
+    bool takes_status;                      /* HELLO */
     struct str request_id; /* BLOB: request id; RECLAIM_ACK, DRAIN_REPORT: instruction id */
     struct str user_data;  /* BLOB */
     struct str error;      /* BLOB, DRAIN_REPORT: reason of a failure */
@@ -40,9 +41,10 @@ enum err frame_read(struct str bytes, struct operator_frame *ret_frame, struct n
 
 /* -- frames to the operator: a whole ShardMessage in writer->frame, valid until the next call -- */
 /* Return ERR_FULL if the frame exceeds 8 MiB, or ERR_NOMEM. */
-/* The answer to Hello. `drain_reports`: the operator announced drain reports. */
+/* `drain_reports`, `occupancy`: the operator announced these reports in the Hello that this
+ * answers. */
 enum err frame_write_ack(struct frame_writer *writer, struct str echo, int64_t term, int64_t epoch,
-                         bool drain_reports);
+                         bool drain_reports, bool occupancy);
 enum err frame_write_blob_request(struct frame_writer *writer, struct str request_id,
                                   struct str cluster, const struct profile *profile);
 enum err frame_write_reclaim(struct frame_writer *writer, struct str instruction_id,
@@ -50,4 +52,5 @@ enum err frame_write_reclaim(struct frame_writer *writer, struct str instruction
 enum err frame_write_node_state(struct frame_writer *writer, struct str cluster,
                                 const struct machine *machine, const struct dimensions *dimensions);
 enum err frame_write_capacity(struct frame_writer *writer, const struct capacity_offer *offer);
+enum err frame_write_need_status(struct frame_writer *writer, const struct need_status *status);
 #endif

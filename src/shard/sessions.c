@@ -8,7 +8,7 @@
 #include "shard/sessions_internal.h"
 
 enum {
-    KEY_MAX = FINGERPRINT_MAX + 1,
+    KEY_MAX = FINGERPRINT_MAX + 2 + GROUP_MAX,
     INFLATED_MAX = 4 << 20, /* inflating more would block the event loop for over 10 ms */
 };
 
@@ -247,6 +247,20 @@ void sessions_capacity(struct sessions *s, struct str cluster, const struct capa
     if (!session) return;
     err = frame_write_capacity(&s->writer, offer);
     session_send_written(session, key_of(s, 'c', offer->profile->fingerprint), err);
+}
+
+void sessions_need_status(struct sessions *s, struct str cluster, const struct need_status *status)
+{
+    struct session *session = session_of(s, cluster);
+    struct str key;
+    enum err err;
+
+    if (!session || !session->takes_status) return;
+    err = frame_write_need_status(&s->writer, status);
+    key = key_of(s, 's', status->fingerprint);
+    if (key.len && (buf_append_byte(&s->key, '\0') || buf_append(&s->key, status->group)))
+        buf_clear(&s->key); /* sent without a key */
+    session_send_written(session, buf_peek(&s->key), err);
 }
 
 struct sessions_stats sessions_stats(const struct sessions *s)

@@ -46,7 +46,7 @@ struct session_blob { /* allocated by the owner; used by the sessions until on_b
 struct sessions_events { /* all functions are required */
     /* A session was installed. The owner must send the state of each machine bound to the cluster,
      * then call sessions_resynced(). An on_close follows each on_open. */
-    void (*on_open)(void *owner, struct str cluster, bool reports_drains);
+    void (*on_open)(void *owner, struct str cluster, enum operator_link link);
     void (*on_close)(void *owner, struct str cluster);
     void (*on_rollup)(void *owner, struct rollup *rollup);
     /* Called exactly once per sessions_ask_blob(); returns the request to the owner. `content`
@@ -105,6 +105,7 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
                          struct str frame);
 void sessions_resynced(struct sessions *s, struct str cluster);
 void sessions_capacity(struct sessions *s, struct str cluster, const struct capacity_offer *offer);
+void sessions_need_status(struct sessions *s, struct str cluster, const struct need_status *status);
 
 struct sessions_stats {
     uint32_t active, streams; /* active: after Hello; streams: all */

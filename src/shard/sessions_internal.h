@@ -49,7 +49,7 @@ struct session {
     struct list blobs;  /* open blob requests of the session */
     struct timer timer; /* runs until Hello arrives */
     bool opened;        /* on_open was called */
-    bool reports_drains;
+    bool reports_drains, reports_occupancy, takes_status;
     bool over;
 };
 

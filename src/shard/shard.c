@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shard/pools_file.h"
 #include "shard/shard_internal.h"
 #include "wire/pb/muster_v1_shard.pb-c.h"
 
@@ -26,6 +27,7 @@ static void on_metrics(struct timer *timer)
 
     shard_metrics_sessions(shard->metrics, &stats, blob_bytes(shard), shard->calls.blobs_refused);
     report_scope_owed(shard);
+    orders_owed(shard);
     timer_start_in(&shard->metrics_timer, METRICS_MS);
 }
 
@@ -38,9 +40,14 @@ static enum err open_decide_thread(struct shard *shard)
         .on_counts = on_counts,
         .owner = shard,
     };
-    enum err err = core_open(&shard->options.core, &options.core);
+    struct cordon_rule *cordons;
+    enum err err = orders_at_start(shard, &shard->options.core, &cordons);
 
+    if (!err) err = core_open(&shard->options.core, &options.core);
+    free(cordons);
     if (err) return err;
+    pools_file_read(options.core, shard->options.pools, clock_mono(shard->io->clock),
+                    clock_wall(shard->io->clock));
     err = decide_thread_open(&options, &shard->decide_thread);
     if (err) core_close(options.core);
     return err;
@@ -95,14 +102,29 @@ void shard_server_limits(const struct shard *shard, struct rpc_server_limits *li
 
 enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note)
 {
-    const struct rpc_method methods[] = {{.path = "/muster.v1.ShardView/Status",
-                                          .input = &muster__v1__shard_status_request__descriptor,
-                                          .handler = &status_handler,
-                                          .service = shard},
-                                         {.path = "/muster.v1.ShardView/Machine",
-                                          .input = &muster__v1__shard_machine_request__descriptor,
-                                          .handler = &machine_view_handler,
-                                          .service = shard}};
+    const struct rpc_method methods[] = {
+        {.path = "/muster.v1.ShardView/Status",
+         .input = &muster__v1__shard_status_request__descriptor,
+         .handler = &status_handler,
+         .service = shard},
+        {.path = "/muster.v1.ShardView/Machine",
+         .input = &muster__v1__shard_machine_request__descriptor,
+         .handler = &machine_view_handler,
+         .service = shard},
+        {.path = "/muster.v1.ShardView/ListMachines",
+         .kind = RPC_SERVER_STREAM,
+         .input = &muster__v1__shard_list_machines_request__descriptor,
+         .handler = &machines_handler,
+         .service = shard},
+        {.path = "/muster.v1.ShardView/ListCordons",
+         .input = &muster__v1__shard_list_cordons_request__descriptor,
+         .response_max = 16 << 20,
+         .handler = &cordons_handler,
+         .service = shard},
+        {.path = "/muster.v1.ShardControl/Cordon",
+         .input = &muster__v1__shard_cordon_request__descriptor,
+         .handler = &order_handler,
+         .service = shard}};
     enum err err = sessions_serve(shard->sessions, server, note);
 
     if (!err) err = inspections_serve(shard->inspections, server, note);

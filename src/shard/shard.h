@@ -15,6 +15,7 @@
 #include "obs/metrics.h"
 #include "provider/client.h"
 #include "rpc/server.h"
+#include "shard/cordon_file.h"
 #include "shard/core/core.h"
 #include "shard/domains.h"
 #include "shard/view.h"
@@ -36,6 +37,7 @@ struct shard_options {
     struct provider *provider;    /* must outlive the shard */
     const char *provider_address; /* for the report; copied */
     struct domains *domains;      /* must outlive the shard; only the shard changes them */
+    struct cordon_file *cordons;  /* the same; NULL: the shard takes no orders of operators */
     struct core_options core;
     uint64_t cycle_ms;      /* 0: SHARD_CYCLE_MS */
     bool incremental;       /* request deltas, if the provider also reports removals */
@@ -47,6 +49,10 @@ struct shard_options {
     void (*on_reports_drains)(void *owner);
     /* Called after each cycle with the page /rests (rests.c), which is borrowed. May be NULL. */
     void (*on_rests)(void *owner, struct str json);
+    /* Called after a cycle in which the sold-out pools changed, with the text to keep for the next
+     * process. May be NULL. */
+    void (*on_pools)(void *owner, struct str text);
+    struct str pools; /* that text of an earlier process; borrowed by shard_open() */
     /* Called once, after a newer process of this shard became active and this process stopped
      * acting. The texts are borrowed. */
     void (*on_fenced)(void *owner, const struct shard_fence *fence);
@@ -68,4 +74,16 @@ void shard_stop(struct shard *shard);
 void shard_close(struct shard *shard); /* NULL is fine */
 
 struct shard_view shard_view(struct shard *shard);
+
+/* An operator's order: cordons machines, empties them, or takes that back (CORDON_NONE). */
+struct shard_order {
+    struct cordon_entry entry; /* copied; the shard sets the time */
+    /* Called once on the loop. `machines`: how many the order is about. ERR_UNKNOWN: in effect, but
+     * a restart may undo it. After ERR_NOMEM the order may be on disk, and is then in effect
+     * later. */
+    void (*done)(void *context, enum err err, uint32_t machines, struct str why);
+    void *context;
+};
+/* ERR_BUSY (another order is being written), ERR_UNSUPPORTED, ERR_NOMEM: done() is not called. */
+enum err shard_order(struct shard *shard, const struct shard_order *order);
 #endif

@@ -9,6 +9,8 @@
  *   operators.c  events from operators, as jobs
  *   report.c     the coordinator's view: report, domains, term
  *   inspect.c    ShardRead, and ShardView: one machine
+ *   machines.c   ShardView: lists of machines
+ *   orders.c     ShardControl: cordons and drains, and their list
  *   status.c     ShardView: the last cycle, for people */
 #ifndef SHARD_SHARD_INTERNAL_H
 #define SHARD_SHARD_INTERNAL_H
@@ -70,6 +72,8 @@ struct shard {
     struct cycles *cycles;
     struct provider_calls calls;
     struct hold holds[CORE_FENCED + 1];
+    bool order_runs;        /* an operator's order is being checked, written or applied */
+    bool cordons_owed;      /* the core has not received the cordons on disk */
     int64_t newest_epoch;   /* named in the provider's refusal; 0: none */
     uint32_t drain_reports; /* that wait for the decide thread */
     bool started, stopping;
@@ -114,6 +118,20 @@ void audit_write(struct shard *shard, const struct effect *effect);
 /* The newest audit lines. Index 0 is the oldest of them. */
 size_t audit_kept(const struct audit *audit);
 struct str audit_line(const struct audit *audit, size_t index);
+
+/* Writes the line of an operator's order. */
+void audit_order(struct shard *shard, const struct cordon_entry *entry, uint32_t machines,
+                 enum err err);
+
+/* -- orders.c -- */
+/* Gives the cordons on disk to core_open(). *own_rules must be freed. ERR_NOMEM. */
+enum err orders_at_start(const struct shard *shard, struct core_options *options,
+                         struct cordon_rule **own_rules);
+void orders_owed(struct shard *shard);
+extern const struct rpc_handler order_handler, cordons_handler;
+
+/* -- machines.c -- */
+extern const struct rpc_handler machines_handler;
 
 /* -- hold.c -- */
 bool shard_holds(const struct shard *shard);            /* the shard has stopped acting */

@@ -93,6 +93,7 @@ static void add_machine(struct bench *b, const struct oracle_fleet *fleet,
         .state = (enum machine_state)from->state,
         .cluster = str_from(from->cluster),
         .capacity_type = (enum capacity_type)from->capacity,
+        .cordon = (enum machine_cordon)from->cordon,
         .resources = resources_of(b, fleet, &from->alloc),
         .price_per_hour = from->price,
         .interruption_probability = from->probability,
@@ -115,6 +116,9 @@ static void add_machine(struct bench *b, const struct oracle_fleet *fleet,
         m.promised = promise_in(&from->drained_for);
     CHECK_OK(b->note.text,
              inventory_insert(b->inventory, &m, (mono_time){from->idle_since_ms}, &b->note));
+    if (from->occupancy && from->state == ORACLE_CONFIGURED)
+        CHECK_OK("occupancy", inventory_occupy(b->inventory, m.id, (enum occupancy)from->occupancy,
+                                               from->disruption));
     if (from->queued) {
         static const enum planned_action actions[] = {PLANNED_NOTHING,   PLANNED_BOOTSTRAP,
                                                       PLANNED_PROVISION, PLANNED_DRAIN,
@@ -257,6 +261,7 @@ static void row_out(struct bench *b, const struct oracle_fleet *fleet, const str
     row->victims = s->victims;
     row->idle_matching = (int)s->idle_count;
     row->speculative_matching = (int)s->speculative_count;
+    row->sold_out_matching = (int)s->sold_out_count;
     row->configured_matching = (int)s->configured_count;
     row->reason = verdict_reason_name(s->reason);
     for (int d = 0; d < ORACLE_DIMS; d++)
@@ -293,6 +298,7 @@ static void action_out(const struct oracle_fleet *fleet, const struct action *fr
 void engine_decide(const struct oracle_fleet *fleet, struct oracle_decision *ret_decision)
 {
     struct bench b;
+    struct capacity_pool sold_out[ORACLE_POOLS];
     struct decide_input input;
     const struct decision *decision;
     struct oracle_decision out = {0};
@@ -306,6 +312,12 @@ void engine_decide(const struct oracle_fleet *fleet, struct oracle_decision *ret
                                     .interruption = fleet->weights->interruption,
                                     .reclamation = fleet->weights->reclamation,
                                     .drain_ms = (uint64_t)(fleet->weights->drain_seconds * 1000)};
+    for (size_t i = 0; i < fleet->sold_out_count; i++)
+        sold_out[i] = (struct capacity_pool){str_from(fleet->sold_out[i].type),
+                                             str_from(fleet->sold_out[i].zone),
+                                             (enum capacity_type)fleet->sold_out[i].capacity};
+    input.sold_out = sold_out;
+    input.sold_out_count = fleet->sold_out_count;
     for (size_t i = 0; i < fleet->machine_count; i++) add_machine(&b, fleet, &fleet->machines[i]);
     add_needs(&b, fleet, &input);
     CHECK("every index is right", inventory_check(b.inventory, &b.note));

@@ -19,6 +19,7 @@ static void wrong(const char *format, ...)
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+    assert(!"what was seen is what was expected"); /* what scripts/coord-mutants looks for */
     abort();
 }
 
@@ -87,6 +88,15 @@ static void queue_action(struct oracle_machine *m, const char *word, struct orac
     wrong("no such action: %s", word);
 }
 
+static void pool_sold_out(const struct oracle_machine *m, struct oracle_fleet *fleet)
+{
+    struct oracle_pool *pool = &fleet->sold_out[fleet->sold_out_count++];
+    assert(fleet->sold_out_count <= ORACLE_POOLS);
+    PUT(pool->type, m->type);
+    PUT(pool->zone, m->zone);
+    pool->capacity = m->capacity;
+}
+
 static void machine_option(struct oracle_machine *m, const char *word, struct oracle_fleet *fleet)
 {
     const char *v;
@@ -116,8 +126,16 @@ static void machine_option(struct oracle_machine *m, const char *word, struct or
         m->stamp = oracle_stamp_of(&fleet->needs[atoi(v)]);
     else if ((v = after(word, "for=")))
         m->drained_for = oracle_stamp_of(&fleet->needs[atoi(v)]);
+    else if ((v = after(word, "runs=")))
+        m->occupancy = (enum oracle_occupancy)strcspn("?-eh", v);
+    else if ((v = after(word, "costs=")))
+        m->disruption = (uint8_t)atoi(v);
     else if ((v = after(word, "queued=")))
         queue_action(m, v, fleet);
+    else if (strcmp(word, "soldout") == 0)
+        pool_sold_out(m, fleet);
+    else if ((v = after(word, "cordon=")))
+        m->cordon = atoi(v);
     else if ((v = after(word, "rack="))) {
         PUT(m->labels[0].key, "rack");
         PUT(m->labels[0].value, v);
@@ -427,6 +445,7 @@ static bool expect_row(const struct judge *j, const char *name, size_t r, const 
     if (strcmp(name, "cand") == 0) return same_candidates(row, value);
     if (strcmp(name, "idle") == 0) return row->idle_matching == atoi(value);
     if (strcmp(name, "spec") == 0) return row->speculative_matching == atoi(value);
+    if (strcmp(name, "sold") == 0) return row->sold_out_matching == atoi(value);
     if (strcmp(name, "conf") == 0) return row->configured_matching == atoi(value);
     if (strcmp(name, "why") == 0) return strcmp(row->reason, value) == 0;
     wrong("no such expectation: %s", name);

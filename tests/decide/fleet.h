@@ -6,7 +6,10 @@
  *           nvidia.com/gpu in us-east-1a at price 1; cpu: m5.large, cpu 4, memory 16Gi), a STATE,
  *           then: price= prob= zone= type= rack= cluster= prio= ip= rp= alloc=cpu:16,memory:32Gi
  *           capacity= idle=MS (idle since) stamp=N (bought for need N of the list, from 0)
+ *           soldout (its pool, by the options so far)
  *           for=N (drained for need N) queued=bootstrap|provision|preempt|reclaim|delete:N
+ *           runs=-|e|h (reported: empty, evictable, held) costs=BUCKET (of disruption)
+ *           cordon=1|2 (cordoned, being emptied)
  * needs     "3 a gpu p=1000000 same=zone; 1 b cpu p=0"
  *           UNITS CLUSTER SHAPE, then: p= ib= rb= (buckets) same=KEY spread=KEY:SKEW:hard|soft
  *           group= arrival= parked any (no type asked) agg=cpu:8 min=cpu:2

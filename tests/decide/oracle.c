@@ -302,6 +302,22 @@ static void begin_queued(struct oracle_machine *m)
     }
 }
 
+/* The verdicts count the machines of sold-out pools; nothing else sees them. */
+enum { SOLD_OUT_STATE = ORACLE_FAILED + 1 };
+
+static void leave_out_if_sold_out(const struct oracle_fleet *fleet, struct oracle_machine *m)
+{
+    if (m->state != ORACLE_SPECULATIVE) return;
+    for (size_t i = 0; i < fleet->sold_out_count; i++) {
+        const struct oracle_pool *pool = &fleet->sold_out[i];
+        if (same_text(pool->type, m->type) && same_text(pool->zone, m->zone) &&
+            pool->capacity == m->capacity) {
+            m->state = (enum oracle_state)SOLD_OUT_STATE;
+            return;
+        }
+    }
+}
+
 static bool is_key_of(const struct oracle_stamp *s, const struct oracle_row *row)
 {
     return s->cluster[0] && same_text(s->cluster, row->cluster) &&
@@ -314,11 +330,28 @@ static struct oracle_stamp row_stamp(const struct oracle_row *row)
     return stamp(row->cluster, row->group, &row->profile);
 }
 
+static enum oracle_occupancy occupancy(const struct oracle_machine *m)
+{
+    return m->state == ORACLE_CONFIGURED ? m->occupancy : ORACLE_UNKNOWN;
+}
+
+static int keep_part(const struct oracle_machine *m)
+{
+    return occupancy(m) == ORACLE_HELD ? 0 : occupancy(m) == ORACLE_EMPTY ? 2 : 1;
+}
+
+static double keep_dollars(const struct oracle_machine *m)
+{
+    if (keep_part(m) != 1) return 0;
+    return occupancy(m) == ORACLE_EVICTABLE ? bucket_dollars(m->disruption)
+                                            : m->stamp.reclamation_dollars;
+}
+
 static int compare_keep(const struct oracle_machine *a, const struct oracle_machine *b)
 {
+    if (keep_part(a) != keep_part(b)) return keep_part(a) < keep_part(b) ? -1 : 1;
     if (a->price != b->price) return a->price < b->price ? -1 : 1;
-    if (a->stamp.reclamation_dollars != b->stamp.reclamation_dollars)
-        return a->stamp.reclamation_dollars > b->stamp.reclamation_dollars ? -1 : 1;
+    if (keep_dollars(a) != keep_dollars(b)) return keep_dollars(a) > keep_dollars(b) ? -1 : 1;
     return strcmp(a->id, b->id);
 }
 
@@ -331,6 +364,12 @@ static int compare_price(const struct oracle_machine *a, const struct oracle_mac
 {
     if (a->price != b->price) return a->price < b->price ? -1 : 1;
     return strcmp(a->id, b->id);
+}
+
+static int compare_excess(const struct oracle_machine *a, const struct oracle_machine *b)
+{
+    bool x = occupancy(a) == ORACLE_EMPTY, y = occupancy(b) == ORACLE_EMPTY;
+    return x != y ? (x ? -1 : 1) : compare_price(a, b);
 }
 
 /* Insertion sort of machine numbers: slow, stable, and nothing to get wrong. */
@@ -875,8 +914,8 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
 
     count = 0;
     for (m = 0; m < w->machine_count; m++)
-        if (w->reclaim[m] == -1) list[count++] = m;
-    sort_machines(w, list, count, compare_price);
+        if (w->reclaim[m] == -1 && !w->machines[m].cordon) list[count++] = m;
+    sort_machines(w, list, count, compare_excess);
     while ((m = next_usable(w, row, list, count)) != SIZE_MAX) {
         use(w, row, m);
         w->reclaim[m] = row - w->rows;
@@ -889,7 +928,7 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
     count = 0;
     for (m = 0; m < w->machine_count; m++)
         if (w->machines[m].state == ORACLE_CONFIGURED && w->reclaim[m] == -2 &&
-            victim_priority(w, m) < row->profile.priority)
+            !w->machines[m].cordon && victim_priority(w, m) < row->profile.priority)
             list[count++] = m;
     sort_victims(w, row, list, count);
     while ((m = next_usable(w, row, list, count)) != SIZE_MAX) {
@@ -906,6 +945,7 @@ static void phase2(struct work *w)
     size_t *list = must_alloc(w->machine_count, sizeof *list);
     for (size_t m = 0; m < w->machine_count; m++)
         w->reclaim[m] = w->machines[m].state == ORACLE_CONFIGURED && w->claimed_by[m] < 0 &&
+                                occupancy(&w->machines[m]) != ORACLE_HELD &&
                                 is_ready(w, w->machines[m].cluster)
                             ? -1
                             : -2;
@@ -1149,12 +1189,15 @@ static void explain(const struct work *w, struct oracle_row *row)
         int *count = NULL;
         if (w->machines[m].state == ORACLE_IDLE) count = &row->idle_matching;
         if (w->machines[m].state == ORACLE_SPECULATIVE) count = &row->speculative_matching;
+        if ((int)w->machines[m].state == SOLD_OUT_STATE) count = &row->sold_out_matching;
         if (w->machines[m].state == ORACLE_CONFIGURED) count = &row->configured_matching;
         if (count && *count < ORACLE_COUNT_MAX && oracle_matches(&row->profile, &w->machines[m]) &&
             oracle_fits(&w->machines[m], &row->min_unit))
             ++*count;
     }
-    if (row->gang && (row->parked || !row->has_domain || !row->satisfiable))
+    if (!row->resolved && row->sold_out_matching)
+        row->reason = "SOLD_OUT";
+    else if (row->gang && (row->parked || !row->has_domain || !row->satisfiable))
         row->reason = "TOPOLOGY_UNSATISFIABLE";
     else if (!row->claimed && !row->idle_matching && !row->speculative_matching &&
              !row->configured_matching)
@@ -1163,6 +1206,13 @@ static void explain(const struct work *w, struct oracle_row *row)
         row->reason = "PREEMPTION_EXHAUSTED";
     else
         row->reason = "PRIORITY_STARVED";
+}
+
+/* A machine that takes no part counts as one that nobody can use. */
+static void set_aside(struct oracle_machine *m)
+{
+    bool serves = m->state == ORACLE_CONFIGURED || m->state == ORACLE_CONFIGURING;
+    if (m->cordon == 2 || (m->cordon && !serves)) m->state = ORACLE_FAILED;
 }
 
 void oracle_decide(const struct oracle_fleet *fleet, struct oracle_decision *ret_decision)
@@ -1179,6 +1229,8 @@ void oracle_decide(const struct oracle_fleet *fleet, struct oracle_decision *ret
     for (size_t m = 0; m < fleet->machine_count; m++) {
         w.machines[m] = fleet->machines[m];
         begin_queued(&w.machines[m]);
+        leave_out_if_sold_out(fleet, &w.machines[m]);
+        set_aside(&w.machines[m]);
         w.claimed_by[m] = -1;
     }
     normalise(&w);

@@ -19,6 +19,7 @@ enum {
     ORACLE_TEXT = 48,
     ORACLE_FINGERPRINT = 512,
     ORACLE_CANDIDATES = 6,
+    ORACLE_POOLS = 4,
     ORACLE_COUNT_MAX = 256,
 };
 
@@ -40,6 +41,7 @@ enum oracle_state {
     ORACLE_DELETING,
     ORACLE_FAILED,
 };
+enum oracle_occupancy { ORACLE_UNKNOWN, ORACLE_EMPTY, ORACLE_EVICTABLE, ORACLE_HELD };
 enum oracle_capacity { ORACLE_BARE_METAL = 1, ORACLE_RESERVED, ORACLE_ON_DEMAND, ORACLE_SPOT };
 enum oracle_kind {
     ORACLE_NOTHING,
@@ -64,6 +66,9 @@ struct oracle_machine {
     double price, probability;
     struct oracle_stamp stamp, drained_for;
     uint64_t idle_since_ms;
+    enum oracle_occupancy occupancy; /* of a Configured machine */
+    uint8_t disruption;              /* penalty bucket of an evictable machine */
+    int cordon;                      /* 1 cordoned, 2 being emptied */
     /* An action that waits or runs: planned on as if it had begun. */
     enum oracle_kind queued;
     struct oracle_stamp queued_stamp; /* what it will stamp, or whom it is drained for */
@@ -99,6 +104,10 @@ struct oracle_need {
     uint64_t arrival;
     bool parked;
 };
+struct oracle_pool {
+    char type[ORACLE_TEXT], zone[ORACLE_TEXT];
+    enum oracle_capacity capacity;
+};
 struct oracle_weights { /* of a victim's score */
     double priority, drain, interruption, reclamation, drain_seconds;
 };
@@ -112,6 +121,8 @@ struct oracle_fleet {
     const char *const *ready; /* clusters that reported; NULL: all */
     size_t ready_count;
     uint64_t now_ms;
+    struct oracle_pool sold_out[ORACLE_POOLS];
+    size_t sold_out_count;
     const struct oracle_weights *weights; /* NULL: 1, 0.1, 0.1, 0.1 and 30 s */
 };
 
@@ -135,7 +146,7 @@ struct oracle_row {
     size_t place, claimed, bootstraps, provisions, victims;
     struct oracle_candidate candidates[ORACLE_CANDIDATES];
     size_t candidate_count;
-    int idle_matching, speculative_matching, configured_matching;
+    int idle_matching, speculative_matching, sold_out_matching, configured_matching;
     const char *reason; /* "" when satisfied */
 };
 struct oracle_action {

@@ -134,8 +134,9 @@ static void draw_queued(struct prng *p, const struct oracle_fleet *fleet, struct
         m->queued_stamp = draw_stamp(p, fleet);
 }
 
+/* `reports`: how many of a hundred Configured machines have a report of what they run */
 static void draw_machine(struct prng *p, const struct oracle_fleet *fleet, size_t number,
-                         struct oracle_machine *m)
+                         unsigned reports, struct oracle_machine *m)
 {
     static const double prices[] = {0, 1, 1, 2, 2.5};
     static const double probabilities[] = {0, 0, 0.05, 0.5};
@@ -169,10 +170,15 @@ static void draw_machine(struct prng *p, const struct oracle_fleet *fleet, size_
             PUT(m->cluster, "%s", PICK(p, clusters));
         PUT(m->stamp.cluster, "%s", m->cluster);
     }
+    if (m->state == ORACLE_CONFIGURED && often(p, reports)) {
+        m->occupancy = (enum oracle_occupancy)prng_below(p, 4);
+        m->disruption = (uint8_t)prng_between(p, 1, 27);
+    }
     if (m->state == ORACLE_CREATING && often(p, 90)) m->stamp = draw_stamp(p, fleet);
     if ((m->state == ORACLE_DRAINING || m->state == ORACLE_IDLE) && often(p, 40))
         m->drained_for = draw_stamp(p, fleet);
     if (often(p, 10)) draw_queued(p, fleet, m);
+    if (often(p, 8)) m->cordon = often(p, 60) ? 1 : 2;
 }
 
 static const char *const odds[] = {"o0", "o1", "o2", "o3", "o4", "o5", "o6", "o7"};
@@ -248,6 +254,8 @@ void random_fleet(struct prng *p, struct random_size size, struct oracle_fleet *
     static const char *const all[] = {"a", "b", "c"};
     struct oracle_fleet fleet = {.dimensions = {"cpu", "memory", "nvidia.com/gpu"},
                                  .now_ms = 3600000};
+    unsigned reports;
+
     fleet.machine_count = prng_between(p, 0, size.machines_max);
     fleet.need_count = prng_between(p, 0, size.needs_max);
     fleet.machines = calloc(fleet.machine_count + 1, sizeof *fleet.machines);
@@ -261,8 +269,9 @@ void random_fleet(struct prng *p, struct random_size size, struct oracle_fleet *
         if (size.gulfs) gulf_need(p, &fleet.needs[i]);
     }
     agree(fleet.needs, fleet.need_count);
+    reports = often(p, 50) ? 80 : 0;
     for (size_t i = 0; i < fleet.machine_count; i++) {
-        draw_machine(p, &fleet, i, &fleet.machines[i]);
+        draw_machine(p, &fleet, i, reports, &fleet.machines[i]);
         if (size.odd) odd_machine(p, &fleet.machines[i]);
         if (size.gulfs) gulf_machine(p, &fleet, &fleet.machines[i]);
         if (i > 0 && often(p, 30)) { /* a machine like another: cohorts */
@@ -271,6 +280,13 @@ void random_fleet(struct prng *p, struct random_size size, struct oracle_fleet *
             fleet.machines[i] = fleet.machines[prng_below(p, i)];
             memcpy(fleet.machines[i].id, id, sizeof id);
         }
+    }
+    for (size_t i = 0; fleet.machine_count && often(p, 50) && i < ORACLE_POOLS; i++) {
+        const struct oracle_machine *m = &fleet.machines[prng_below(p, fleet.machine_count)];
+        struct oracle_pool *pool = &fleet.sold_out[fleet.sold_out_count++];
+        PUT(pool->type, "%s", often(p, 97) ? m->type : "none");
+        PUT(pool->zone, "%s", m->zone);
+        pool->capacity = m->capacity;
     }
     if (fleet.need_count == 0 && often(p, 50)) { /* nobody has said anything yet */
         fleet.ready = all;

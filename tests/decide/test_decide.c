@@ -48,6 +48,7 @@ static const char *row_difference(const struct oracle_row *a, const struct oracl
     if (a->victims != b->victims) return "victims";
     if (a->idle_matching != b->idle_matching) return "idle count";
     if (a->speculative_matching != b->speculative_matching) return "speculative count";
+    if (a->sold_out_matching != b->sold_out_matching) return "sold-out count";
     if (a->configured_matching != b->configured_matching) return "configured count";
     if (strcmp(a->reason, b->reason) != 0) return "reason";
     if (a->candidate_count != b->candidate_count) return "number of candidate domains";
@@ -95,7 +96,10 @@ static enum oracle_state planned_state(const struct oracle_machine *m)
 {
     static const enum oracle_state states[] = {
         0, ORACLE_CONFIGURING, ORACLE_CREATING, ORACLE_DRAINING, ORACLE_DRAINING, ORACLE_DELETING};
-    return m->queued ? states[m->queued] : m->state;
+    enum oracle_state state = m->queued ? states[m->queued] : m->state;
+    bool serves = state == ORACLE_CONFIGURED || state == ORACLE_CONFIGURING;
+    /* takes no part: nobody can use it */
+    return m->cordon == 2 || (m->cordon && !serves) ? ORACLE_FAILED : state;
 }
 
 static const char *same_key(const struct oracle_profile *profile)
@@ -203,6 +207,17 @@ static void check_claim_order(const struct oracle_fleet *fleet,
     free(rem);
 }
 
+static bool is_sold_out(const struct oracle_fleet *fleet, const struct oracle_machine *m)
+{
+    for (size_t i = 0; i < fleet->sold_out_count; i++) {
+        const struct oracle_pool *pool = &fleet->sold_out[i];
+        if (strcmp(pool->type, m->type) == 0 && strcmp(pool->zone, m->zone) == 0 &&
+            pool->capacity == m->capacity)
+            return true;
+    }
+    return false;
+}
+
 /* Some row of the key that a victim is drained for could use it: match, unit, domain. */
 static bool serves_somebody(const struct oracle_decision *decision,
                             const struct oracle_action *action, const struct oracle_machine *m)
@@ -231,8 +246,14 @@ static void check_excess(const struct oracle_fleet *fleet, const struct oracle_d
         CHECK("one action a machine", !touched[action->machine]);
         touched[action->machine] = 1;
         CHECK("nothing is planned on a queued machine", !fleet->machines[action->machine].queued);
+        if (action->kind == ORACLE_PROVISION)
+            CHECK("what is sold out is not bought",
+                  !is_sold_out(fleet, &fleet->machines[action->machine]));
         if (action->kind == ORACLE_RECLAIM || action->kind == ORACLE_DELETE)
             CHECK("what is let go nobody claimed", claimer < 0);
+        if (action->kind == ORACLE_RECLAIM)
+            CHECK("a held machine stays",
+                  fleet->machines[action->machine].occupancy != ORACLE_HELD);
         if (action->kind == ORACLE_DELETE)
             CHECK("a delete has no cluster and no grace",
                   !action->cluster[0] && !action->grace_ms && !action->for_whom.cluster[0]);
@@ -249,7 +270,9 @@ static void check_excess(const struct oracle_fleet *fleet, const struct oracle_d
     }
     for (size_t m = 0; m < fleet->machine_count && !fleet->ready; m++)
         if (planned_state(&fleet->machines[m]) == ORACLE_CONFIGURED)
-            CHECK("configured is claimed or let go", decision->claimed_by[m] >= 0 || touched[m]);
+            CHECK("configured is claimed, let go or held",
+                  decision->claimed_by[m] >= 0 || touched[m] ||
+                      fleet->machines[m].occupancy == ORACLE_HELD);
     free(touched);
 }
 
@@ -270,6 +293,7 @@ static void check_priority(const struct oracle_fleet *fleet, const struct oracle
             long claimer = decision->claimed_by[m];
             if (state != ORACLE_IDLE && state != ORACLE_SPECULATIVE) continue;
             if (machine->drained_for.cluster[0]) continue; /* perhaps shielded */
+            if (state == ORACLE_SPECULATIVE && is_sold_out(fleet, machine)) continue;
             for (int d = 0; d < ORACLE_DIMS; d++)
                 if (row->rem.of[d] > 0 && machine->alloc.of[d] > 0) useful = true;
             if (!useful || !oracle_matches(&row->profile, machine)) continue;

@@ -9,6 +9,7 @@
 
 #include "decide/loop.h"
 #include "lib/test.h"
+#include "model/penalty.h"
 
 #define TINY "c6a.xlarge"
 enum { CLUSTERS = 2, PODS = 200, DENSITY = 10, SURPLUS = 3 };
@@ -19,7 +20,7 @@ struct pods {
     int whose[LOOP_MACHINES_MAX];   /* ... and the cluster they are of */
     uint32_t pending[CLUSTERS];
     size_t destroyed, reclaim_cycles;
-    bool bare, unmet_only;
+    bool bare, unmet_only, reports;
 };
 static const char *const names[CLUSTERS] = {"a", "b"};
 
@@ -88,12 +89,23 @@ static uint32_t bound_pods(struct pods *p, int cluster)
     return sum;
 }
 
+static void report_pods(struct pods *p)
+{
+    for (size_t i = 0; i < p->loop.machine_count; i++) {
+        enum occupancy busy = p->bare ? OCCUPANCY_HELD : OCCUPANCY_EVICTABLE;
+
+        CHECK_OK("report", inventory_occupy(p->loop.inventory, str_from(p->loop.machines[i].id),
+                                            p->on[i] ? busy : OCCUPANCY_EMPTY, PENALTY_DOLLAR));
+    }
+}
+
 static void pods_run(struct pods *p, size_t cycles)
 {
     while (cycles-- > 0) {
         size_t reclaims = p->loop.actions[ACTION_RECLAIM];
 
         place_pods(p);
+        if (p->reports) report_pods(p);
         for (int c = 0; c < CLUSTERS; c++) {
             struct loop_need need = {.type = TINY, .priority = 100, .cpu = 1};
 
@@ -144,6 +156,24 @@ TEST(pods_with_controllers_lose_the_surplus_and_come_to_rest)
     CHECK_SIZE("the surplus went", p.loop.actions[ACTION_RECLAIM], (size_t)SURPLUS * CLUSTERS);
     CHECK_U32("all pods are alive", alive(&p), CLUSTERS * PODS);
     CHECK_U32("and run", p.pending[0] + p.pending[1], 0);
+    loop_close(&p.loop);
+}
+
+/* The same pods as the canary's, with reports of what runs where. */
+TEST(bare_pods_that_are_reported_keep_their_machines_and_empty_machines_go)
+{
+    enum { EMPTIED = 5 };
+    static struct pods p;
+
+    bare_pods(&p, true);
+    p.reports = true;
+    pods_run(&p, 40);
+    CHECK_SIZE("every machine runs something", p.loop.actions[ACTION_RECLAIM], 0);
+    memset(p.on, 0, EMPTIED * sizeof p.on[0]);
+    pods_run(&p, 40);
+    CHECK_SIZE("the empty machines went", p.loop.actions[ACTION_RECLAIM], EMPTIED);
+    for (size_t i = 0; i < EMPTIED; i++) CHECK_U32("these", serves(&p, i), CLUSTERS);
+    CHECK_SIZE("no pod was lost", p.destroyed, 0);
     loop_close(&p.loop);
 }
 

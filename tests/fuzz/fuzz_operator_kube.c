@@ -58,7 +58,8 @@ static void check_request(const struct json *object)
     arena_deinit(&arena);
     buf_init(&out, KUBE_OBJECT_MAX);
     if (json_kind(object) == JSON_KIND_OBJECT &&
-        !capacity_status_write(object, "Rejected", STR("why"), &out))
+        !capacity_status_write(object, "Rejected", STR("why"), SUPPLY_NO_MATCH, (wall_time){1},
+                               &out))
         reads_back(&out);
     buf_deinit(&out);
 }

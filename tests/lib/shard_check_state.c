@@ -33,6 +33,7 @@ static bool rows_check(const struct inventory *inv, struct note *note)
         listed += inv->list && row->link.refs == inv->list;
         counts.planned += row->planned != PLANNED_NOTHING;
         counts.by_state[t->state][t->capacity_type]++;
+        counts.cordoned[t->cordon]++;
         refs += row->actual == row->cohort ? 1 : 2;
         if ((row->planned != PLANNED_NOTHING) != (row->actual != row->cohort)) {
             FAULT("machine %.*s: planned but not moved, or moved but not planned",

@@ -21,6 +21,8 @@ struct shadow { /* what a machine must be */
     struct machine machine;
     mono_time idle_since;
     struct plan plan;
+    enum occupancy occupancy;
+    uint8_t disruption;
     char id[8];
 };
 struct run {
@@ -33,6 +35,8 @@ struct run {
     bool reported[CLUSTERS];
     struct decider *kept;
     mono_time now;
+    struct capacity_pool sold_out[3];
+    size_t sold_out_count;
     size_t parked_row; /* of the first cluster; from row_count on: none */
 };
 static const char *const names[CLUSTERS] = {"a", "b", "c"};
@@ -77,6 +81,7 @@ static void insert(struct run *r, struct shadow *s)
     CHECK_ERR("insert", err, s->in ? ERR_EXISTS : ERR_OK);
     if (err) return;
     s->in = true;
+    s->occupancy = s->disruption = 0;
     s->machine = m;
     s->idle_since = r->now;
 }
@@ -93,6 +98,7 @@ static void apply(struct run *r, struct shadow *s)
 
     CHECK_ERR("apply", err, !s->in ? ERR_NOT_FOUND : legal ? ERR_OK : ERR_PRECONDITION);
     if (err) return;
+    if (to != from || !str_equal(m.cluster, s->machine.cluster)) s->occupancy = s->disruption = 0;
     if (to != from) s->plan = (struct plan){0};
     if (to != from || to != MACHINE_IDLE) s->idle_since = r->now;
     s->machine = m;
@@ -149,6 +155,8 @@ static void queue_all(struct run *r)
     struct decide_input input;
 
     decide_input_init(&input, r->now);
+    input.sold_out = r->sold_out;
+    input.sold_out_count = r->sold_out_count;
     CHECK_OK("decide", decide(r->kept, &input, &decision));
     for (size_t i = 0; i < decision->action_count; i++) {
         const struct action *a = &decision->actions[i];
@@ -196,6 +204,7 @@ static void carry_out(struct run *r, struct shadow *s)
                                           &r->world.note));
     s->machine = m;
     s->plan = (struct plan){0};
+    s->occupancy = s->disruption = 0;
     s->idle_since = r->now;
 }
 
@@ -206,12 +215,26 @@ static void carry_out_some(struct run *r, uint64_t one_in)
     }
 }
 
+/* An operator reports what a machine runs. */
+static void occupy(struct run *r, struct shadow *s)
+{
+    enum occupancy occupancy = (enum occupancy)prng_below(&r->prng, OCCUPANCY_HELD + 1);
+    uint8_t disruption = (uint8_t)prng_between(&r->prng, PENALTY_ZERO, PENALTY_PINNED);
+
+    CHECK_ERR("occupy",
+              inventory_occupy(r->world.inventory, str_from(s->id), occupancy, disruption),
+              s->in ? ERR_OK : ERR_NOT_FOUND);
+    if (!s->in || s->machine.state != MACHINE_CONFIGURED) return;
+    s->occupancy = occupancy;
+    s->disruption = occupancy == OCCUPANCY_EVICTABLE ? disruption : 0;
+}
+
 static void change(struct run *r)
 {
     struct shadow *s = &r->machines[prng_below(&r->prng, (uint64_t)r->machine_count)];
 
     r->now.ms += prng_below(&r->prng, 30000);
-    switch (prng_below(&r->prng, 13)) {
+    switch (prng_below(&r->prng, 15)) {
     case 0:
         CHECK_ERR("remove", inventory_remove(r->world.inventory, str_from(s->id)),
                   s->in ? ERR_OK : ERR_NOT_FOUND);
@@ -231,6 +254,8 @@ static void change(struct run *r)
     case 7: replace(r); break;
     case 8: queue_all(r); break;
     case 9: forget(r); break;
+    case 10:
+    case 11: occupy(r, s); break;
     default: carry_out_some(r, 2); break;
     }
 }
@@ -255,7 +280,7 @@ static void change_little(struct run *r)
     struct shadow *s = &r->machines[prng_below(&r->prng, (uint64_t)r->machine_count)];
 
     r->now.ms += 1000;
-    switch (prng_below(&r->prng, 16)) {
+    switch (prng_below(&r->prng, 20)) {
     case 0: replace(r); break;
     case 1: r->now.ms += 61 * 1000; break;
     case 2: r->parked_row = prng_below(&r->prng, ROWS); break;
@@ -267,6 +292,9 @@ static void change_little(struct run *r)
     case 8: carry_out_some(r, 4); break;
     case 9: break; /* nothing */
     case 10: forget(r); break;
+    case 11:
+    case 12:
+    case 13: occupy(r, s); break;
     default: touch(r, s); break;
     }
 }
@@ -282,6 +310,8 @@ static void check_entry(struct run *r, const struct shadow *s)
     if (err) return;
     CHECK_U32("state", entry.machine.state, s->machine.state);
     CHECK_U32("plan", entry.planned, s->plan.action);
+    CHECK_U32("occupancy", entry.occupancy, s->occupancy);
+    CHECK_U32("disruption", entry.disruption, s->disruption);
     CHECK_STR("cluster", entry.machine.cluster,
               s->machine.cluster.at ? s->machine.cluster : STR_EMPTY);
     CHECK("alloc",
@@ -303,6 +333,8 @@ static void rebuild(const struct run *r, struct world *w)
         const struct shadow *s = &r->machines[i];
         if (!s->in) continue;
         CHECK_OK("again", inventory_insert(w->inventory, &s->machine, s->idle_since, &w->note));
+        CHECK_OK("again",
+                 inventory_occupy(w->inventory, str_from(s->id), s->occupancy, s->disruption));
         if (s->plan.action) {
             CHECK_OK("again", inventory_plan(w->inventory, str_from(s->id), &s->plan, &w->note));
         }
@@ -340,9 +372,26 @@ static void decide_into(struct run *r, struct decider *engine, const struct dime
     decide_input_init(&input, r->now);
     input.parked = &parked;
     input.parked_count = parks;
+    input.sold_out = r->sold_out;
+    input.sold_out_count = r->sold_out_count;
     CHECK_OK("decide", decide(engine, &input, &decision));
     buf_init(out, 1 << 22);
     CHECK_OK("print", decision_print(decision, dimensions, out));
+}
+
+/* Other pools are sold out from time to time. */
+static void sold_out_change(struct run *r)
+{
+    if (prng_below(&r->prng, 6)) return;
+    r->sold_out_count = 0;
+    while (r->sold_out_count < ARRAY_LEN(r->sold_out) && prng_below(&r->prng, 3)) {
+        const struct shadow *s = &r->machines[prng_below(&r->prng, (uint64_t)r->machine_count)];
+        struct inventory_entry entry;
+        if (inventory_get(r->world.inventory, str_from(s->id), &r->world.arena, &entry)) return;
+        r->sold_out[r->sold_out_count++] = (struct capacity_pool){
+            kept_text(r, entry.machine.attributes.instance_type),
+            kept_text(r, entry.machine.attributes.zone), entry.machine.capacity_type};
+    }
 }
 
 static void compare_memory(struct run *r)
@@ -353,6 +402,7 @@ static void compare_memory(struct run *r)
     struct decider *fresh;
     struct buf kept, fresh_text;
 
+    sold_out_change(r);
     CHECK_OK("engine", decider_open(&options, &fresh));
     decide_into(r, r->kept, &r->world.dimensions, &kept);
     decide_into(r, fresh, &r->world.dimensions, &fresh_text);
@@ -539,6 +589,7 @@ static void run_fleet(struct run *r)
         r->now.ms += 1000;
         while (machines-- > 0)
             fleet_change_machine(r, &r->machines[prng_below(&r->prng, FLEET_MACHINES)]);
+        occupy(r, &r->machines[prng_below(&r->prng, FLEET_MACHINES)]);
         if (prng_below(&r->prng, 10) == 0) fleet_change_rows(r);
         if (prng_below(&r->prng, 10) == 0) r->parked_row = prng_below(&r->prng, 2 * FLEET_ROWS);
         if (prng_below(&r->prng, 3) == 0) queue_all(r);
@@ -600,6 +651,7 @@ static void racks_machine(struct run *r, struct shadow *s)
     m.attributes = (struct attributes){.labels = label, .label_count = 1};
     CHECK_OK("cpu", resources_set(&m.resources, r->world.cpu, 1000, QUANTITY_DECIMAL_SI));
     m.price_per_hour = (double)prng_below(&r->prng, 2);
+    m.capacity_type = prng_below(&r->prng, 2) ? CAPACITY_SPOT : CAPACITY_ON_DEMAND;
     if (m.cluster.len) m.cluster = str_from(names[c]);
     if (state == MACHINE_CREATING && prng_below(&r->prng, 3)) m.destination = str_from(names[c]);
     m.stamp = (struct machine_stamp){.fingerprint = row->profile.fingerprint, .group = row->group};
@@ -625,6 +677,7 @@ static void run_racks(struct run *r)
         if (prng_below(&r->prng, 8)) {
             racks_machine(r, &r->machines[prng_below(&r->prng, (uint64_t)r->machine_count)]);
         }
+        occupy(r, &r->machines[prng_below(&r->prng, (uint64_t)r->machine_count)]);
         if (prng_below(&r->prng, 10) == 0) r->parked_row = prng_below(&r->prng, FLEET_ROWS);
         compare_memory(r);
     }

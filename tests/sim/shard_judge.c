@@ -114,8 +114,8 @@ static uint32_t surely_serving(const struct shard_story *story, uint32_t cluster
     for (uint32_t i = 0; i < story->book.count; i++) {
         const struct shard_machine *m = &story->book.machines[i];
 
-        count +=
-            serves(m, cluster, kind) && is_sure(story, m) && !is_outbid(story, kind, m->priority);
+        count += serves(m, cluster, kind) && is_sure(story, m) && !m->emptied &&
+                 !is_outbid(story, kind, m->priority);
     }
     return count < least ? count : least;
 }
@@ -145,6 +145,7 @@ static bool hold_is_over(const struct shard_story *story, const struct shard_mac
 /* Bought and not yet given to anybody. */
 static bool is_coming(const struct shard_story *story, const struct shard_machine *m)
 {
+    if (m->cordoned) return false; /* and another is bought in its place */
     if (m->state == STATE_IDLE) return !m->tried && !hold_is_over(story, m);
     return m->state == STATE_CREATING;
 }
@@ -226,6 +227,8 @@ static void judge_configure(struct shard_story *story, const struct shard_machin
         shard_wrong(story, "%s is stamped with the priority %" PRId32 ", which %s never asked for",
                     machine->id, r->priority, op->cluster);
     if (r->stray) return;
+    /* The call may have been under way when the machine was to be emptied. */
+    if (is_recent(story, machine->emptied_ms, story->settings.execute_ms)) return;
     most = most_wanted(op, machine->kind, SHARD_BELIEF_MS);
     has = surely_serving(story, cluster, machine->kind);
     if (has >= most)
@@ -276,6 +279,7 @@ static void judge_drain(struct shard_story *story, const struct shard_machine *m
 
     if (is_drained_too_early(story, op, machine, r))
         shard_wrong(story, "%s is drained before %s has drained it", machine->id, op->cluster);
+    if (machine->emptied) return;
     if (is_outbid(story, kind, machine->priority)) return;
     if (!was_heard_by(op, (uint64_t)r->epoch))
         shard_wrong(story, "%s is drained of %s, which the start %" PRId64 " has not heard",
@@ -310,6 +314,14 @@ void shard_judge_taken(struct shard_story *story, const struct shard_machine *ma
         shard_wrong(story, "%s of %s, when everything was as it should be",
                     shard_verb_names[r->verb], machine->id);
     if (r->verb == VERB_CONFIGURE) judge_configure(story, machine, r);
+    if (r->verb == VERB_CONFIGURE && !machine->cordoned)
+        story->book.machines[machine - story->book.machines].emptied = false;
+    if (machine->cordon_sure && machine->cordon_sure < (uint64_t)r->epoch && !r->stray &&
+        !machine->stray &&
+        ((r->verb == VERB_CREATE && machine->state == STATE_SPECULATIVE) ||
+         (machine->state == STATE_IDLE && r->verb != VERB_DRAIN)))
+        shard_wrong(story, "%s of %s, whose cordon the start %" PRIu64 " has answered",
+                    shard_verb_names[r->verb], machine->id, machine->cordon_sure);
     if (r->stray) return;
     if (r->verb == VERB_CREATE) judge_create(story, machine);
     if (machine->stray) return; /* what another did to it may be a surprise */

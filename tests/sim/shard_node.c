@@ -16,6 +16,7 @@
 #include "shard/shard.h"
 #include "shard_story.h"
 
+static_assert((int)ORDER_CORDON == CORDON_KEEP && (int)ORDER_DRAIN == CORDON_EMPTY, "one order");
 enum { MODE = 0644, DIR_MODE = 0755, GETS_MAX = 256, DRAIN_MS = 2000, RETURN_MS = 3000 };
 const char *const shard_addresses[] = {"s0:7780", "s1:7780", NULL};
 
@@ -27,6 +28,7 @@ struct shard_process {
     struct log_source log;
     struct metrics *metrics;
     struct domains *domains;
+    struct cordon_file *cordons;
     struct events *audit;
     struct provider *provider;
     struct shard *shard;
@@ -61,6 +63,8 @@ static enum err open_files(struct shard_process *p, struct note *note)
     if (!err) err = share_epoch(p);
     if (!err) err = epoch_next(p->io->fs, "data", entropy_u64(p->io->entropy), &p->epoch, note);
     if (!err) err = domains_open(p->io->fs, "data", &p->domains, note);
+    if (!err && story->bug == SHARD_CORDON_FORGOTTEN) (void)fs_remove(p->io->fs, "data/cordons");
+    if (!err) err = cordon_file_open(p->io->fs, "data", &p->cordons, note);
     if (!err && story->settings.audit) err = events_open(&audit, &p->audit, note);
     if (err) return err;
     if (story->bug == SHARD_EPOCH_FORGOTTEN) p->epoch = 1;
@@ -146,6 +150,7 @@ static enum err open_shard(struct shard_process *p, struct note *note)
         .provider = p->provider,
         .provider_address = SHARD_PROVIDER_ADDRESS,
         .domains = p->domains,
+        .cordons = p->cordons,
         .core = core_of(settings, p->io),
         .cycle_ms = settings->cycle_ms,
         .incremental = settings->incremental,
@@ -178,6 +183,50 @@ static enum err open_all(struct shard_process *p, struct note *note)
     return err;
 }
 
+/* -- orders -- */
+
+struct shard_node_order {
+    struct shard_story *story;
+    struct shard_machine *machine;
+    uint64_t epoch;
+    enum machine_cordon cordon;
+};
+
+static void on_order(void *context, enum err err, uint32_t machines, struct str why)
+{
+    struct shard_node_order *o = context;
+
+    (void)machines;
+    (void)why;
+    if (!err && o->cordon) o->machine->cordon_sure = o->epoch;
+    if (!o->cordon && (!err || err == ERR_NOT_FOUND)) o->machine->cordoned = false;
+    free(o);
+}
+
+void shard_process_order(struct shard_story *story, struct shard_machine *machine,
+                         enum shard_order_kind kind)
+{
+    enum machine_cordon cordon = (enum machine_cordon)kind;
+    struct shard_process *p = story->hosts[story->holder].process;
+    struct shard_node_order *o = calloc(1, sizeof *o);
+    struct shard_order order = {
+        .entry = {.value = str_from(machine->id), .cordon = cordon, .by = STR("sim")},
+        .done = on_order,
+        .context = o,
+    };
+
+    assert(o);
+    if (p && p->shard && !p->stopping && !sim_host_paused(story->hosts[story->holder].host)) {
+        *o = (struct shard_node_order){story, machine, p->epoch, cordon};
+        machine->cordon_sure = 0;
+        if (cordon) machine->cordoned = true;
+        if (cordon == CORDON_EMPTY) machine->emptied = true;
+        if (cordon == CORDON_EMPTY) machine->emptied_ms = shard_now_ms(story);
+        if (shard_order(p->shard, &order) == ERR_OK) return;
+    }
+    free(o);
+}
+
 /* -- life -- */
 
 static void on_provider_closed(void *owner)
@@ -187,6 +236,7 @@ static void on_provider_closed(void *owner)
     shard_close(p->shard);
     events_close(p->audit);
     domains_close(p->domains);
+    cordon_file_close(p->cordons);
     metrics_close(p->metrics);
     logger_close(p->logger);
     free(p);

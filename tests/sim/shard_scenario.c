@@ -19,13 +19,14 @@ enum {
     WAVE_MS_MAX = 60000,
     HANDOVER_MS_MAX = 80000,
     RESTART_MS_MAX = 60000,
+    ORDER_MS_MAX = 12000,
     UNITS_MAX = 6,
     CALM_CHANGES = 8,
     TOKENS_MAX = 1 << 20,
 };
 const char *const shard_bug_names[] = {
-    "calls-twice",  "no-fences", "lost-metadata", "epoch-forgotten", "deaf-operator",
-    "lost-machine", NULL};
+    "calls-twice",   "no-fences",    "lost-metadata",    "epoch-forgotten",
+    "deaf-operator", "lost-machine", "cordon-forgotten", NULL};
 static_assert(ARRAY_LEN(shard_bug_names) == SHARD_BUG_COUNT, "a name for every bug");
 
 uint64_t shard_now_ms(const struct shard_story *story)
@@ -175,6 +176,27 @@ static void on_restart(struct sim_event *event)
     sim_event_in(event, prng_between(&story->prng, 1, RESTART_MS_MAX) * NS_PER_MS);
 }
 
+/* An operator of the shard cordons a machine, empties it, or takes that back. When all is healed, every
+ * cordon is taken back, so that the judge may expect every Need to be met. */
+static void on_order_due(struct sim_event *event)
+{
+    struct shard_story *story = CONTAINER_OF(event, struct shard_story, order);
+    struct shard_book *book = &story->book;
+    struct shard_machine *m = &book->machines[prng_below(&story->order_prng, book->count)];
+    static const enum shard_order_kind orders[] = {ORDER_UNCORDON, ORDER_CORDON, ORDER_CORDON,
+                                                   ORDER_DRAIN};
+    uint64_t most = story->healed ? 500 : ORDER_MS_MAX;
+
+    for (uint32_t i = 0; story->healed && i < book->count && !m->cordoned; i++)
+        m = &book->machines[i];
+    if (!story->healed || m->cordoned)
+        shard_process_order(story, m,
+                            story->healed
+                                ? ORDER_UNCORDON
+                                : orders[prng_below(&story->order_prng, ARRAY_LEN(orders))]);
+    sim_event_in(event, prng_between(&story->order_prng, 1, most) * NS_PER_MS);
+}
+
 static void heal(struct shard_story *story)
 {
     story->healed = true;
@@ -241,6 +263,11 @@ static void begin_events(struct shard_story *story)
 
     sim_event_in(&story->tick, TICK_MS * NS_PER_MS);
     if (story->calm) return;
+    story->order_prng = story->prng; /* the other draws stay as they are without orders */
+    (void)prng_below(&story->order_prng, 7);
+    /* Each host has a disk of its own, and so cordons of its own. */
+    if (!handovers && prng_below(&story->order_prng, 2))
+        sim_event_in(&story->order, prng_between(&story->order_prng, 1, ORDER_MS_MAX) * NS_PER_MS);
     if (waves) sim_event_in(&story->wave, prng_between(&story->prng, 1, WAVE_MS_MAX) * NS_PER_MS);
     if (restarts)
         sim_event_in(&story->restart, prng_between(&story->prng, 1, RESTART_MS_MAX) * NS_PER_MS);
@@ -270,6 +297,7 @@ enum err shard_story_open(struct scenario_world *world, struct shard_calm *calm,
     if (!err) err = sim_event_init(&story->wave, sim, on_wave);
     if (!err) err = sim_event_init(&story->handover, sim, on_handover);
     if (!err) err = sim_event_init(&story->restart, sim, on_restart);
+    if (!err) err = sim_event_init(&story->order, sim, on_order_due);
     if (!err) err = open_hosts(story);
     if (!err) begin_events(story);
     return err;

@@ -14,9 +14,11 @@
  *   - no more machines are bought than are lacking;
  *   - a machine is drained only if its cluster, heard by this very process, wants fewer, or if
  *     somebody with more priority than the machine's stamp lacks one: protection survives kill -9;
+ *     or if an operator of the shard ordered it;
  *   - a machine whose operator reports its drains is drained by the provider after that report, or
  *     after the grace, unless the session ended since the operator got the reclaim;
- *   - an idle machine is given back only after its hold.
+ *   - an idle machine is given back only after its hold;
+ *   - a start takes and gives back no machine whose cordon an earlier start has answered.
  * "Has asked" is what an honest shard may still believe: everything that was said and not yet known
  * to be superseded for SHARD_BELIEF_MS. A call of a process that has a successor, or one that came
  * to be when its caller had given up, is a stray: the next start could not know of it, and what it
@@ -80,14 +82,17 @@ extern const char *const shard_verb_names[VERBS];
 /* Planted beside the shard, so that the judge is seen to judge. */
 enum shard_bug {
     SHARD_NO_BUG,
-    SHARD_CALLS_TWICE,     /* the network repeats whole calls */
-    SHARD_NO_FENCES,       /* the provider lets everybody through */
-    SHARD_LOST_METADATA,   /* the provider forgets shard_metadata */
-    SHARD_EPOCH_FORGOTTEN, /* the epoch is not on disk */
-    SHARD_DEAF_OPERATOR,   /* an operator never hears of a machine */
-    SHARD_LOST_MACHINE,    /* a Create that never ends */
+    SHARD_CALLS_TWICE,      /* the network repeats whole calls */
+    SHARD_NO_FENCES,        /* the provider lets everybody through */
+    SHARD_LOST_METADATA,    /* the provider forgets shard_metadata */
+    SHARD_EPOCH_FORGOTTEN,  /* the epoch is not on disk */
+    SHARD_DEAF_OPERATOR,    /* an operator never hears of a machine */
+    SHARD_LOST_MACHINE,     /* a Create that never ends */
+    SHARD_CORDON_FORGOTTEN, /* the cordons are not on disk */
     SHARD_BUG_COUNT
 };
+
+enum shard_order_kind { ORDER_UNCORDON, ORDER_CORDON, ORDER_DRAIN }; /* as enum machine_cordon */
 
 struct shard_story;
 struct shard_kind {
@@ -157,6 +162,10 @@ struct shard_machine {
     uint64_t trouble_ms; /* a call for it went wrong: the shard may take it for useless a while */
     uint64_t lost_ms;    /* it was taken from the cluster below */
     int32_t lost_by;
+    bool cordoned;        /* a cordon or drain may be in effect */
+    bool emptied;         /* a drain was ordered, and may go on after it was taken back */
+    uint64_t emptied_ms;  /* when it was ordered */
+    uint64_t cordon_sure; /* the start that answered it, which took no doubt back since; 0: none */
 };
 struct shard_provider_faults { /* per million; all 0 when healed */
     uint32_t fail, refuse, lose, ignore, unknown, garble, late;
@@ -220,7 +229,8 @@ struct shard_story {
     struct shard_operator operators[SHARD_OPERATORS];
     struct sim_host *provider_host;
     struct shard_book book;
-    struct sim_event tick, wave, handover, restart;
+    struct sim_event tick, wave, handover, restart, order;
+    struct prng order_prng;
     struct shard_talk_faults talk;
     uint64_t epoch;    /* of the newest process */
     uint32_t holder;   /* the host it is on */
@@ -285,6 +295,9 @@ void shard_judge_taken(struct shard_story *story, const struct shard_machine *ma
 bool shard_judge_is_over(struct shard_story *story);
 
 /* -- processes -- */
+/* An operator orders this of the active shard; its answer is noted in the machine. */
+void shard_process_order(struct shard_story *story, struct shard_machine *machine,
+                         enum shard_order_kind kind);
 extern const struct sim_process_ops shard_process_ops, shard_provider_ops, shard_operator_ops;
 /* Looks whether packets were lost. */
 void shard_operator_look(struct shard_operator *op);

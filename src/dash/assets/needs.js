@@ -23,7 +23,7 @@ export function why(n) {
     UNMET_REASON_TOPOLOGY_UNSATISFIABLE: 'Lacks ' + lacks + ': it wants everything in one domain, and none can hold it. Make the group smaller, or a domain larger.',
     UNMET_REASON_PREEMPTION_EXHAUSTED: 'Lacks ' + lacks + ': machines are being taken from less important Needs, and it still is not enough.',
   };
-  let text = reasons[n.unmet_reason] || 'Lacks ' + lacks + '; ' + counts + '.';
+  let text = n.sold_out ? 'Lacks ' + lacks + ': ' + n.sold_out + '. Raise the quota, or allow other types.' : reasons[n.unmet_reason] || 'Lacks ' + lacks + '; ' + counts + '.';
   if (n.bootstrap_count + n.provision_count) text += ' ' + plural(n.bootstrap_count + n.provision_count, 'machine is', 'machines are') + ' on the way.';
   if (n.acquisition_parked) text += ' It is parked: not tried in every cycle, for ' + plural(n.parked_age_cycles, 'cycle', 'cycles') + ' now.';
   return text;

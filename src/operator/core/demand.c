@@ -33,6 +33,7 @@ struct entry { /* one request */
 };
 struct demand {
     struct map entries, rows;
+    struct map supplies; /* struct supply, by the key of a row */
     struct dimensions dimensions;
     struct arena scratch;
     struct buf key;
@@ -47,6 +48,7 @@ enum err demand_open(uint64_t seed, struct demand **ret_demand)
     if (!d) return ERR_NOMEM;
     map_init(&d->entries, DEMAND_REQUESTS_MAX, seed);
     map_init(&d->rows, DEMAND_ROWS_MAX, ~seed);
+    map_init(&d->supplies, DEMAND_ROWS_MAX, ~seed);
     dimensions_init(&d->dimensions);
     arena_init(&d->scratch, SCRATCH_MAX);
     buf_init(&d->key, KEY_MAX);
@@ -69,6 +71,7 @@ void demand_close(struct demand *d)
     if (!d) return;
     while ((each = map_next(&d->rows, &cursor))) row_free(each->value);
     map_free(&d->entries);
+    map_free(&d->supplies);
     map_deinit(&d->rows);
     dimensions_deinit(&d->dimensions);
     arena_deinit(&d->scratch);
@@ -248,16 +251,22 @@ static enum err row_make(struct demand *d, const struct need *need, struct row *
     return err;
 }
 
+static enum err row_key(struct demand *d, struct str fingerprint, struct str group)
+{
+    enum err err;
+
+    buf_clear(&d->key);
+    err = buf_append(&d->key, fingerprint);
+    if (!err) err = buf_append_byte(&d->key, '\0');
+    return err ? err : buf_append(&d->key, group);
+}
+
 static enum err row_for(struct demand *d, const struct need *need, struct row **ret_row,
                         struct note *note)
 {
     struct row *row = NULL;
-    enum err err;
+    enum err err = row_key(d, need->profile.fingerprint, need->group);
 
-    buf_clear(&d->key);
-    err = buf_append(&d->key, need->profile.fingerprint);
-    if (!err) err = buf_append_byte(&d->key, '\0');
-    if (!err) err = buf_append(&d->key, need->group);
     if (!err) row = map_get(&d->rows, buf_peek(&d->key));
     if (!err && !row) {
         err = row_make(d, need, &row);
@@ -378,6 +387,40 @@ void demand_remove(struct demand *d, struct str id)
     struct entry *entry = map_get(&d->entries, id);
 
     if (entry) remove_entry(d, entry);
+}
+
+/* -- reports of the shard -- */
+
+enum err demand_supply_put(struct demand *d, struct str fingerprint, struct str group,
+                           const struct supply *supply)
+{
+    enum err err = row_key(d, fingerprint, group);
+    struct supply *kept;
+
+    if (err) return err;
+    if (!supply) {
+        free(map_remove(&d->supplies, buf_peek(&d->key)));
+        return ERR_OK;
+    }
+    kept = map_make(&d->supplies, buf_peek(&d->key), sizeof *kept);
+    if (!kept) return map_count(&d->supplies) == DEMAND_ROWS_MAX ? ERR_FULL : ERR_NOMEM;
+    *kept = *supply;
+    return ERR_OK;
+}
+
+void demand_supplies_forget(struct demand *d)
+{
+    uint64_t seed = d->supplies.seed;
+
+    map_free(&d->supplies);
+    map_init(&d->supplies, DEMAND_ROWS_MAX, seed);
+}
+
+const struct supply *demand_supply(const struct demand *d, struct str id)
+{
+    const struct entry *entry = map_get(&d->entries, id);
+
+    return entry ? map_get(&d->supplies, entry->row->key) : NULL;
 }
 
 /* -- lists of a source -- */

@@ -9,12 +9,14 @@
  * Invariants: I1 A row has a request. I2 Every request is in one row. */
 #ifndef OPERATOR_CORE_DEMAND_H
 #define OPERATOR_CORE_DEMAND_H
+#include "base/time.h"
 #include "model/need.h"
 #include "operator/core/request.h"
 
 enum {
     DEMAND_REQUESTS_MAX = 1 << 20,
     DEMAND_ROWS_MAX = 200 * 1000, /* a shard refuses a roll-up with more rows */
+    SUPPLY_REASON_CAP = 40,
 };
 static_assert(DEMAND_REQUESTS_MAX <= 1 << 20 && REQUEST_COUNT_MAX < 1 << 20,
               "2^63 milli-units, 2^20 of them, in 2^20 requests: below 2^107");
@@ -49,6 +51,21 @@ uint64_t demand_refused(const struct demand *demand);
 size_t demand_requests(const struct demand *demand);
 size_t demand_rows(const struct demand *demand);
 const struct dimensions *demand_dimensions(const struct demand *demand);
+
+/* What the shard's last cycle decided for a row. */
+struct supply {
+    bool satisfied;
+    uint64_t ready, coming, lacking; /* machines, machines, units */
+    char reason[SUPPLY_REASON_CAP];  /* as the shard names it: "NO_MATCHING_SUPPLY" */
+    wall_time since;                 /* when `satisfied` changed */
+};
+/* Keeps the shard's report about a row, also while no request forms the row, because the shard does
+ * not repeat the report. NULL: the shard has no report. ERR_FULL (DEMAND_ROWS_MAX), ERR_NOMEM. */
+enum err demand_supply_put(struct demand *demand, struct str fingerprint, struct str group,
+                           const struct supply *supply);
+void demand_supplies_forget(struct demand *demand); /* a new session repeats all reports */
+/* The report about the row of a request; NULL: none. */
+const struct supply *demand_supply(const struct demand *demand, struct str id);
 
 struct rollup_row {
     struct profile profile;

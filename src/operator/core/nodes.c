@@ -179,7 +179,7 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
     r->session = nodes->session;
     nodes->counts[fresh.phase]++;
     node_mark_changed(nodes, r);
-    if (drained) node_leave(nodes, r);
+    if (drained || given->left) node_leave(nodes, r);
     nodes_check(nodes);
     return ERR_OK;
 }

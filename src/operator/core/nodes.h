@@ -10,6 +10,9 @@
  *   FAILED                       Failed
  *   all others                   Provisioning
  *
+ * A report with `left` ends the machine, in every state and even if it was never seen: a shard keeps
+ * such a report for the next session.
+ *
  * A source takes changes one by one, and each machine in its newest state. Invariants: I3 A machine
  * that has not left is counted in one phase. I4 A machine that has left stays in the table only
  * until its source has taken that change. */
@@ -45,6 +48,7 @@ struct cluster_node {
     struct str machine_id;
     enum machine_state state; /* MACHINE_UNSPECIFIED: unknown to this version */
     enum node_phase phase;
+    bool left; /* in a report: the machine is no longer the cluster's */
     struct str node_name, provider_id, last_error;
     const struct label *labels; /* sorted by key */
     size_t label_count;

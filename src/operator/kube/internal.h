@@ -10,6 +10,7 @@
 #include "operator/kube/chores.h"
 #include "operator/kube/follow.h"
 #include "operator/kube/kube.h"
+#include "operator/kube/loads.h"
 #include "operator/kube/objects.h"
 
 enum {
@@ -39,19 +40,27 @@ struct pod_place {
     struct kube_source *source;
     struct chore make;   /* creates, replaces or deletes the request */
     struct chore report; /* writes the request's status */
+    struct chore event;  /* writes an Event of the pod */
     const char *key;     /* "namespace/name" */
     struct place_object pod, request;
     bool wants;
+    bool placed;                 /* the pod has a node */
     bool managed;                /* the operator made the request; false: a person did */
     char *served_uid;            /* uid of the pod that the request serves; NULL: none */
     int64_t checked[2];          /* generations of pod and request that were found to agree */
     bool acknowledged, rejected; /* as the request's status says */
     uint64_t change;             /* from demand_put(); 0: refused */
     char *refusal;               /* reason of a refusal; NULL: accepted */
+    /* The condition Supplied as the server has it, and as this process wrote it last. */
+    enum supply_kind condition, written;
+    mono_time *events; /* by kind: when the pod got an Event; NULL: never */
     /* copies for the running chore: */
     int64_t task_generations[2];
     bool task_ack;
     char *task_text;
+    enum supply_kind task_kind;
+    wall_time task_since;
+    char *task_event;
 };
 
 struct kind; /* the kind of an object: UpcomingNode or AvailableCapacity */
@@ -66,8 +75,16 @@ struct shown {
     char *body; /* JSON of the object; NULL: delete the object */
 };
 
+struct load_feed { /* nodes or budgets, for `loads` */
+    struct kube_source *source;
+    struct follow *follow;
+    enum load_kind kind;
+};
 struct kube_source {
     struct demand_source source; /* must be first */
+    struct source_ops ops;
+    struct loads *loads; /* NULL: pods of one namespace only, so what runs on a node is unknown */
+    struct load_feed node_feed, budget_feed;
     const struct operator_around *around;
     struct kube *kube;
     struct log_source log;
@@ -76,9 +93,13 @@ struct kube_source {
     char *namespace_;
     bool no_pods;
     struct map places, machines, hints, drains;
-    struct chore sweep; /* finds shown machines that have left */
-    struct buf swept;   /* machine ids that `sweep` found, one per line */
+    struct chore sweep;     /* finds shown machines that have left */
+    struct buf swept;       /* machine ids that `sweep` found, one per line */
+    mono_time events_since; /* start of the time in which `events_left` Events may be written */
+    uint32_t events_left;
+    bool events_denied;
     struct counter *writes_failed, *evicted, *blocked, *eviction_failures;
+    struct counter *events_written, *events_dropped;
     struct gauge *rejected;
 };
 
@@ -92,6 +113,21 @@ static inline struct kube_source *kube_source_of(struct demand_source *source)
 extern const struct follow_events kube_pod_events, kube_request_events;
 void kube_places_taken(struct demand_source *source, uint64_t change);
 void kube_place_free(void *place);
+bool kube_place_drop(struct pod_place *place); /* true: freed, because nothing is there */
+
+/* -- waits.c: requests without machines -- */
+void kube_waits_init(struct pod_place *place);
+void kube_supplies(struct demand_source *source);
+void kube_place_supplied(struct pod_place *place); /* the place or its supply changed */
+/* The condition to write; SUPPLY_UNKNOWN: none. *ret_since may be NULL. */
+enum supply_kind kube_condition_due(const struct pod_place *place, wall_time *ret_since);
+
+/* -- occupancy.c: what the machines run -- */
+extern const struct follow_events kube_loaded_pod_events; /* also kube_pod_events */
+enum err kube_loads_open(struct kube_source *s, const struct follow_options *follow, uint64_t seed);
+void kube_loads_close(struct kube_source *s);
+bool kube_occupancy(struct demand_source *source, struct occupancy_rows *ret_rows);
+uint64_t kube_occupancy_change(struct demand_source *source);
 
 /* -- show.c: machines and hints -- */
 void kube_show_machine(struct demand_source *source, struct str machine_id);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Kubernetes objects that an operator reads and writes, as JSON. Pure.
  *
- * A CapacityRequest stays until its pod is finished or deleted, even after the pod is placed. If
+ * A CapacityRequest stays until its pod is finished or terminating, even after the pod is placed. If
  * the request were deleted, the pod would lose its machine. A wrong object is refused without an
  * effect on other objects. */
 #ifndef OPERATOR_KUBE_OBJECTS_H
 #define OPERATOR_KUBE_OBJECTS_H
 #include "base/arena.h"
 #include "base/buf.h"
+#include "model/resource.h"
 #include "operator/core/nodes.h"
 #include "operator/core/request.h"
 #include "operator/source.h"
@@ -26,23 +27,42 @@ enum {
 struct pod_view { /* views into the document */
     struct str namespace_, name, uid;
     struct str node;    /* empty: not placed */
-    bool wants;         /* false if the pod is finished, ignored, of a DaemonSet or a mirror pod */
+    bool wants;         /* false: finished, terminating, ignored, of a DaemonSet, a mirror pod */
     bool moves;         /* must be evicted when its node is drained */
     bool leaving;       /* terminating */
+    bool finished;      /* Succeeded or Failed */
     int64_t generation; /* metadata.generation; 0: the server does not count */
 };
 /* ERR_PARSE: not a pod. */
 enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note *note);
+
+/* What the scheduler reserves on a node for the pod. Errors of resources_parse(). */
+enum err pod_requests(const struct json *pod, struct dimensions *dimensions,
+                      struct resources *ret_requests, struct note *note);
 
 /* Writes the CapacityRequest of a pod. ERR_INVALID and ERR_PARSE name the field. ERR_TOO_LARGE,
  * ERR_NOMEM. `version`: the resourceVersion to replace; empty: create. */
 enum err capacity_write(const struct json *pod, struct str version, struct buf *out,
                         struct note *note);
 
+/* What the shard reports about a request. The kinds after SUPPLY_MET are reasons to wait. */
+enum supply_kind {
+    SUPPLY_UNKNOWN,
+    SUPPLY_MET,
+    SUPPLY_NO_MATCH,
+    SUPPLY_STARVED,
+    SUPPLY_EXHAUSTED,
+    SUPPLY_TOPOLOGY,
+    SUPPLY_OTHER, /* a reason of a newer shard */
+    SUPPLY_KINDS
+};
+enum supply_kind supply_kind_of(const struct supply *supply);
+
 struct capacity_view { /* a CapacityRequest; views into the document */
     struct str namespace_, name, uid;
-    struct str pod_uid; /* uid of the served pod; empty: a person wrote the request */
-    struct str phase;   /* "" before the first status */
+    struct str pod_uid;         /* uid of the served pod; empty: a person wrote the request */
+    struct str phase;           /* "" before the first status */
+    enum supply_kind condition; /* as the condition Supplied says; SUPPLY_UNKNOWN: none */
     bool managed;
     int64_t generation;
 };
@@ -54,9 +74,17 @@ enum err capacity_view_read(const struct json *object, struct capacity_view *ret
  *   ERR_NOMEM */
 enum err capacity_read(const struct json *object, struct arena *arena,
                        struct capacity_request *ret_request, struct note *note);
-/* Writes the object with a new phase ("Acknowledged", "Rejected") and message in its status. */
+/* Writes the object with a new phase ("Acknowledged", "Rejected") and message in its status, and
+ * the condition Supplied. SUPPLY_UNKNOWN: the condition stays as it is, as all others do. */
 enum err capacity_status_write(const struct json *object, const char *phase, struct str message,
-                               struct buf *out);
+                               enum supply_kind kind, wall_time since, struct buf *out);
+/* The Event of a pod that waits. */
+struct pod_event {
+    struct str namespace_, name, uid; /* the pod's */
+    enum supply_kind kind;
+    wall_time at;
+};
+enum err event_write(const struct pod_event *event, struct buf *out);
 
 /* The name of a machine's UpcomingNode: "un-" and the id, or "und-" and a digest of the id if the
  * former is no valid name. */

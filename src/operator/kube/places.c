@@ -37,6 +37,7 @@ static struct pod_place *place_make(struct kube_source *s, struct str namespace_
         p->key = (const char *)(p + 1);
         chore_init(&p->make, s->chores, &make_ops);
         chore_init(&p->report, s->chores, &report_ops);
+        kube_waits_init(p);
     }
     return p;
 }
@@ -50,13 +51,16 @@ void kube_place_free(void *place)
     free(p->served_uid);
     free(p->refusal);
     free(p->task_text);
+    free(p->task_event);
+    free(p->events);
     free(p);
 }
 
 /* Frees a place without pod and request. False: the place is still in use. */
-static bool place_drop(struct pod_place *p)
+bool kube_place_drop(struct pod_place *p)
 {
-    if (p->pod.uid || p->request.uid || !chore_forget(&p->make) || !chore_forget(&p->report))
+    if (p->pod.uid || p->request.uid || !chore_forget(&p->make) || !chore_forget(&p->report) ||
+        !chore_forget(&p->event))
         return false;
     (void)map_remove(&p->source->places, str_of(p->key, strlen(p->key) + 1));
     kube_place_free(p);
@@ -191,7 +195,7 @@ static bool make_ended(struct chore *chore, enum err err)
     if (err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE)
         chore->failures = LONG_PAUSE_FAILURES;
     if (!err) memcpy(p->checked, p->task_generations, sizeof p->checked);
-    return place_drop(p);
+    return kube_place_drop(p);
 }
 
 static const struct chore_ops make_ops = {make_prepare, make_run, make_ended};
@@ -203,7 +207,9 @@ static bool report_prepare(struct chore *chore)
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, report);
 
     p->task_ack = !p->refusal;
-    if (!p->request.uid || (p->refusal ? p->rejected : p->acknowledged)) return false;
+    p->task_kind = kube_condition_due(p, &p->task_since);
+    if (!p->request.uid) return false;
+    if ((p->refusal ? p->rejected : p->acknowledged) && !p->task_kind) return false;
     return kube_copy(&p->task_text, p->refusal ? str_from(p->refusal) : STR_EMPTY);
 }
 
@@ -222,7 +228,7 @@ static enum err report_run(struct chore *chore)
     buf_init(&body, KUBE_OBJECT_MAX);
     if (!err)
         err = capacity_status_write(there.object, p->task_ack ? "Acknowledged" : "Rejected",
-                                    str_from(p->task_text), &body);
+                                    str_from(p->task_text), p->task_kind, p->task_since, &body);
     at.subresource = "status";
     if (!err) err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, NULL, &note);
     buf_deinit(&body);
@@ -232,9 +238,13 @@ static enum err report_run(struct chore *chore)
     return err;
 }
 
-static bool report_ended(struct chore *chore, enum err)
+static bool report_ended(struct chore *chore, enum err err)
 {
-    return place_drop(CONTAINER_OF(chore, struct pod_place, report));
+    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, report);
+
+    /* A server with an older CRD drops the condition; it is not written twice. */
+    if (!err && p->task_kind) p->written = p->task_kind;
+    return kube_place_drop(p);
 }
 
 static const struct chore_ops report_ops = {report_prepare, report_run, report_ended};
@@ -247,6 +257,7 @@ void kube_places_taken(struct demand_source *source, uint64_t change)
     for (size_t cursor = 0; (entry = map_next(&s->places, &cursor)) != NULL;) {
         struct pod_place *p = entry->value;
         if (p->change && p->change <= change && !p->acknowledged) chore_want(&p->report);
+        if (p->pod.uid && p->wants && !p->placed) kube_place_supplied(p);
     }
 }
 
@@ -263,7 +274,9 @@ static void object_gone(struct pod_place *p, const struct followed *f)
     struct kube_source *s = p->source;
 
     if (object == &p->pod) {
-        p->wants = false;
+        p->wants = p->placed = false;
+        free(p->events);
+        p->events = NULL;
     } else {
         demand_remove(s->around->demand, str_from(p->request.uid));
         if (s->rejected && p->refusal) gauge_add(s->rejected, -1);
@@ -271,9 +284,10 @@ static void object_gone(struct pod_place *p, const struct followed *f)
         (void)kube_copy(&p->refusal, STR_EMPTY);
         p->change = 0;
         p->acknowledged = p->rejected = p->managed = false;
+        p->condition = p->written = SUPPLY_UNKNOWN;
     }
     (void)kube_copy(&object->uid, STR_EMPTY);
-    if (!place_drop(p)) place_make_if_off(p);
+    if (!kube_place_drop(p)) place_make_if_off(p);
 }
 
 static void request_put(struct pod_place *p, const struct json *object)
@@ -323,6 +337,7 @@ static void pod_seen(void *owner, const struct json *object)
     p = place_make(f->source, view.namespace_, view.name);
     if (!p || !object_set(p, f, view.uid, view.generation)) return;
     p->wants = view.wants;
+    p->placed = view.node.len > 0;
     place_make_if_off(p);
 }
 
@@ -347,8 +362,10 @@ static void request_seen(void *owner, const struct json *object)
     p->managed = view.managed;
     p->acknowledged = str_equal(view.phase, STR("Acknowledged"));
     p->rejected = str_equal(view.phase, STR("Rejected"));
+    p->condition = view.condition;
     request_put(p, object);
     place_make_if_off(p);
+    kube_place_supplied(p);
 }
 
 static void object_deleted(void *owner, const struct json *object)

@@ -6,12 +6,12 @@
 #define NOTE_IGNORE KUBE_CRD_GROUP "/ignore"
 #define NOTE_MIRROR "kubernetes.io/config.mirror"
 
-static bool is_daemon(const struct json *pod)
+static bool pod_is_of(const struct json *pod, struct str kind)
 {
     const struct json *owners = json_find(pod, "metadata.ownerReferences");
 
     for (size_t i = 0; owners && i < json_count(owners); i++)
-        if (str_equal(kube_text(json_item(owners, i), "kind"), STR("DaemonSet"))) return true;
+        if (str_equal(kube_text(json_item(owners, i), "kind"), kind)) return true;
     return false;
 }
 
@@ -25,10 +25,13 @@ enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note
     ret_view->generation = kube_generation(pod);
     ret_view->node = kube_text(pod, "spec.nodeName");
     ret_view->leaving = json_find(pod, "metadata.deletionTimestamp") != NULL;
-    ret_view->moves = !finished && !is_daemon(pod) &&
+    ret_view->finished = finished;
+    ret_view->moves = !finished && !pod_is_of(pod, STR("DaemonSet")) &&
                       kube_label(pod, "metadata.annotations", STR(NOTE_MIRROR)).len == 0;
+    /* The replacement of a terminating pod is demand already, except in a StatefulSet, which makes
+     * the replacement later, under the same name. */
     ret_view->wants =
-        ret_view->moves &&
+        ret_view->moves && (!ret_view->leaving || pod_is_of(pod, STR("StatefulSet"))) &&
         !str_equal(kube_label(pod, "metadata.annotations", STR(NOTE_IGNORE)), STR("true"));
     return ERR_OK;
 }
@@ -119,6 +122,21 @@ static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs,
     if (!err) err = amounts_raise(ret_needs, &most, note);
     if (!err) err = amounts_add(ret_needs, json_find(pod, "spec.overhead"), note);
     return err;
+}
+
+enum err pod_requests(const struct json *pod, struct dimensions *dimensions,
+                      struct resources *ret_requests, struct note *note)
+{
+    char texts[KUBE_RESOURCES_MAX][QUANTITY_TEXT_CAP];
+    struct label pairs[KUBE_RESOURCES_MAX];
+    struct pod_amounts needs;
+    enum err err = pod_needs(pod, &needs, note);
+
+    for (size_t i = 0; i < needs.count && !err; i++)
+        pairs[i] = (struct label){needs.rows[i].name,
+                                  str_of(texts[i], quantity_text(&needs.rows[i].amount, texts[i]))};
+    return err ? err
+               : resources_parse(dimensions, "requests", pairs, needs.count, ret_requests, note);
 }
 
 /* -- writing the CapacityRequest -- */

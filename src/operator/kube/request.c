@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the spec of a CapacityRequest, and writes its status. */
 #include <math.h>
+#include <stdio.h>
 
 #include "operator/kube/objects.h"
 #include "text/json_fields.h"
 #include "text/real.h"
+#include "text/rfc3339.h"
+
+static enum supply_kind condition_read(const struct json *object);
 
 enum err capacity_view_read(const struct json *object, struct capacity_view *ret_view,
                             struct note *note)
@@ -12,6 +16,7 @@ enum err capacity_view_read(const struct json *object, struct capacity_view *ret
     ret_view->generation = kube_generation(object);
     ret_view->pod_uid = kube_text(object, "spec.podUID");
     ret_view->phase = kube_text(object, "status.phase");
+    ret_view->condition = condition_read(object);
     ret_view->managed =
         str_equal(kube_label(object, "metadata.labels", KUBE_LABEL_MANAGED), STR(KUBE_MANAGED_BY));
     return kube_names(object, &ret_view->namespace_, &ret_view->name, &ret_view->uid, note);
@@ -168,8 +173,83 @@ enum err capacity_read(const struct json *object, struct arena *arena,
     return err;
 }
 
+/* -- the supply: condition and Event -- */
+
+static const struct supply_words {
+    const char *shard, *reason, *message;
+} supply_words[SUPPLY_KINDS] = {
+    [SUPPLY_MET] = {"", "Supplied", "The shard has machines for this request."},
+    [SUPPLY_NO_MATCH] = {"NO_MATCHING_SUPPLY", "NoMatchingSupply",
+                         "No machine of this shape exists at the shard. Ask for another shape, or "
+                         "raise the quota of its provider."},
+    [SUPPLY_STARVED] = {"PRIORITY_STARVED", "PriorityStarved",
+                        "Requests of at least this priority have all machines of this shape. Raise "
+                        "the priority, or add machines."},
+    [SUPPLY_EXHAUSTED] = {"PREEMPTION_EXHAUSTED", "PreemptionExhausted",
+                          "Machines were taken from lower priorities, and they are too few. Add "
+                          "machines."},
+    [SUPPLY_TOPOLOGY] = {"TOPOLOGY_UNSATISFIABLE", "TopologyUnsatisfiable",
+                         "No single domain can hold the whole group. Make the group smaller, or "
+                         "the domain larger."},
+    [SUPPLY_OTHER] = {"", "Waiting",
+                      "The shard has no machine for this request yet. `musterctl need list` says "
+                      "why."},
+};
+
+enum supply_kind supply_kind_of(const struct supply *supply)
+{
+    enum supply_kind kind = SUPPLY_NO_MATCH;
+
+    if (supply->satisfied) return SUPPLY_MET;
+    while (kind < SUPPLY_OTHER && strcmp(supply->reason, supply_words[kind].shard) != 0) kind++;
+    return kind;
+}
+
+static bool condition_is_ours(const struct json *condition)
+{
+    return str_equal(kube_text(condition, "type"), STR("Supplied"));
+}
+
+static enum supply_kind condition_read(const struct json *object)
+{
+    const struct json *all = json_find(object, "status.conditions");
+
+    for (size_t i = 0; all && i < json_count(all); i++) {
+        struct str reason = kube_text(json_item(all, i), "reason");
+        if (!condition_is_ours(json_item(all, i))) continue;
+        for (enum supply_kind kind = SUPPLY_MET; kind < SUPPLY_KINDS; kind++)
+            if (str_equal(reason, str_from(supply_words[kind].reason))) return kind;
+        return SUPPLY_OTHER;
+    }
+    return SUPPLY_UNKNOWN;
+}
+
+static void put_conditions(struct ndjson *w, const struct json *object, enum supply_kind kind,
+                           wall_time since)
+{
+    const struct json *all = json_find(object, "status.conditions");
+    char text[RFC3339_CAP];
+
+    if (!all && !kind) return;
+    ndjson_open_array(w, STR("conditions"));
+    for (size_t i = 0; all && i < json_count(all); i++)
+        if (!kind || !condition_is_ours(json_item(all, i)))
+            kube_put(w, NDJSON_ITEM, json_item(all, i));
+    if (kind) {
+        rfc3339_text((int64_t)(since.ms / MS_PER_SECOND), 0, 0, text);
+        ndjson_open_object(w, NDJSON_ITEM);
+        ndjson_c_string(w, STR("type"), "Supplied");
+        ndjson_c_string(w, STR("status"), kind == SUPPLY_MET ? "True" : "False");
+        ndjson_c_string(w, STR("reason"), supply_words[kind].reason);
+        ndjson_c_string(w, STR("message"), supply_words[kind].message);
+        ndjson_c_string(w, STR("lastTransitionTime"), text);
+        ndjson_close_object(w);
+    }
+    ndjson_close_array(w);
+}
+
 enum err capacity_status_write(const struct json *object, const char *phase, struct str message,
-                               struct buf *out)
+                               enum supply_kind kind, wall_time since, struct buf *out)
 {
     struct ndjson w;
 
@@ -178,6 +258,52 @@ enum err capacity_status_write(const struct json *object, const char *phase, str
     ndjson_open_object(&w, STR("status"));
     ndjson_c_string(&w, STR("phase"), phase);
     if (message.len) ndjson_string(&w, STR("message"), message);
+    put_conditions(&w, object, kind, since);
     ndjson_close_object(&w);
+    return ndjson_end(&w);
+}
+
+/* "POD.TIME" with at most 253 bytes, as kubelets name Events. The part before the dot must end with
+ * a letter or digit. */
+static void event_name(const struct pod_event *event, char ret_name[KUBE_NAME_CAP])
+{
+    enum { TIME_LEN = 17 };
+    size_t len = min_size(event->name.len, KUBE_NAME_CAP - 1 - TIME_LEN);
+
+    while (len > 1 && (event->name.at[len - 1] == '-' || event->name.at[len - 1] == '.')) len--;
+    (void)snprintf(ret_name, KUBE_NAME_CAP, "%.*s.%016llx", (int)len, event->name.at,
+                   (unsigned long long)event->at.ms);
+}
+
+enum err event_write(const struct pod_event *event, struct buf *out)
+{
+    char name[KUBE_NAME_CAP], at[RFC3339_CAP];
+    struct ndjson w;
+
+    event_name(event, name);
+    rfc3339_text((int64_t)(event->at.ms / MS_PER_SECOND), 0, 0, at);
+    ndjson_begin(&w, out, NDJSON_LINE);
+    ndjson_c_string(&w, STR("apiVersion"), "v1");
+    ndjson_c_string(&w, STR("kind"), "Event");
+    ndjson_open_object(&w, STR("metadata"));
+    ndjson_c_string(&w, STR("name"), name);
+    ndjson_string(&w, STR("namespace"), event->namespace_);
+    ndjson_close_object(&w);
+    ndjson_open_object(&w, STR("involvedObject"));
+    ndjson_c_string(&w, STR("apiVersion"), "v1");
+    ndjson_c_string(&w, STR("kind"), "Pod");
+    ndjson_string(&w, STR("namespace"), event->namespace_);
+    ndjson_string(&w, STR("name"), event->name);
+    ndjson_string(&w, STR("uid"), event->uid);
+    ndjson_close_object(&w);
+    ndjson_c_string(&w, STR("type"), "Warning");
+    ndjson_c_string(&w, STR("reason"), supply_words[event->kind].reason);
+    ndjson_c_string(&w, STR("message"), supply_words[event->kind].message);
+    ndjson_open_object(&w, STR("source"));
+    ndjson_c_string(&w, STR("component"), KUBE_MANAGED_BY);
+    ndjson_close_object(&w);
+    ndjson_c_string(&w, STR("firstTimestamp"), at);
+    ndjson_c_string(&w, STR("lastTimestamp"), at);
+    ndjson_u64(&w, STR("count"), 1);
     return ndjson_end(&w);
 }

@@ -70,6 +70,11 @@ static enum err kube_add_metrics(struct kube_source *s, struct metrics *metrics,
          "Evictions refused by a PodDisruptionBudget. The operator retries them.", &s->blocked},
         {"muster_operator_kube_evictions_failed_total",
          "Evictions that failed. The operator retries them.", &s->eviction_failures},
+        {"muster_operator_kube_events_total", "Events written for pods that wait for a machine.",
+         &s->events_written},
+        {"muster_operator_kube_events_dropped_total",
+         "Events of waiting pods that were not written: refused, or beyond 1,000 in 5 minutes.",
+         &s->events_dropped},
     };
     enum err err = ERR_OK;
 
@@ -110,8 +115,9 @@ static enum err kube_start(struct demand_source *source, const struct operator_a
     err = follow_open(&follow, &s->requests.follow);
     follow.path = (struct kube_path){"", "v1", s->namespace_, "pods", NULL, NULL};
     follow.thread_name = "kube-pods";
-    follow.events = &kube_pod_events;
+    follow.events = s->namespace_ ? &kube_pod_events : &kube_loaded_pod_events;
     follow.owner = &s->pods;
+    if (!err && !s->namespace_) err = kube_loads_open(s, &follow, seed);
     if (!err) err = follow_open(&follow, &s->pods.follow);
     return err;
 }
@@ -139,6 +145,7 @@ static void kube_source_close(struct demand_source *source)
     kube_cancel(s->kube); /* so that closing does not wait for a server that hangs */
     follow_close(s->pods.follow);
     follow_close(s->requests.follow);
+    kube_loads_close(s);
     chores_close(s->chores);
     kube_free_rows(&s->places, kube_place_free);
     kube_free_rows(&s->machines, kube_shown_free);
@@ -157,6 +164,9 @@ static const struct source_ops ops = {
     .nodes_whole = kube_show_sweep,
     .available = kube_show_hint,
     .taken = kube_places_taken,
+    .supplies = kube_supplies,
+    .occupancy = kube_occupancy,
+    .occupancy_change = kube_occupancy_change,
     .reclaim = kube_drain,
     .reclaim_over = kube_drain_over,
     .ready = kube_ready,
@@ -175,7 +185,9 @@ enum err kube_source_open(const struct kube_source_options *options,
         free(s);
         return err;
     }
-    s->source.ops = &ops;
+    s->ops = ops;
+    if (s->namespace_) s->ops.occupancy = NULL;
+    s->source.ops = &s->ops;
     s->pods.source = s->requests.source = s;
     s->no_pods = options->no_pods;
     *ret_source = &s->source;

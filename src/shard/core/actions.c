@@ -61,6 +61,7 @@ bool task_machine(struct core *core, struct machine_task *task, struct machine *
 
 bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine)
 {
+    if (cordon_forbids(core, task, machine)) return false;
     if (task->cause != CAUSE_DECIDED || scope_has(core, &machine->attributes)) return true;
     task_end(core, task, OUTCOME_STALE_STATE, STR("its domain is not this shard's any more"));
     return false;
@@ -126,6 +127,7 @@ void action_audit(struct core *core, const struct machine_task *task, enum actio
         [CAUSE_STUCK] = "stuck.again",
         [CAUSE_FAILED] = "failed.release",
         [CAUSE_RESUMED] = "operator.resumed",
+        [CAUSE_MAINTENANCE] = "maintenance",
     };
     struct effect *effect;
     struct str text;
@@ -216,6 +218,19 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 
 /* --- answers --- */
 
+/* The provider has no stock: the machine is sound, and its pool is in back-off. */
+static void task_unsold(struct core *core, struct machine_task *task, struct str text)
+{
+    struct note note = {""};
+    struct machine m;
+
+    if (!task_machine(core, task, &m)) return;
+    m.state = MACHINE_SPECULATIVE;
+    machine_unbind(&m);
+    if (core_move(core, &m, INVENTORY_OBSERVED, NULL, &note)) work_doubt(core, task);
+    task_end(core, task, OUTCOME_PROVIDER_ERROR, text.len ? text : STR("no stock"));
+}
+
 static void task_unknown(struct core *core, struct machine_task *task, struct str text)
 {
     work_doubt(core, task);
@@ -277,10 +292,32 @@ static void task_answered(struct core *core, struct machine_task *task,
     case CALL_REFUSED:
         if (answer->end == CALL_NOT_SUPPORTED && task->step == STEP_DELETE)
             core->counts.delete_unsupported++;
+        if (task->step == STEP_CREATE && pools_refused(core, task, answer)) {
+            task_unsold(core, task, answer->text);
+            break;
+        }
         task_refuse(core, task, answer->text.len ? answer->text : str_from(no[answer->end]),
                     answer->end == CALL_NOT_SUPPORTED);
         break;
     }
+}
+
+static void concurrency_learn(struct core *core, const struct machine_task *task,
+                              const struct call_answer *answer)
+{
+    bool overloaded =
+        answer->end == CALL_UNKNOWN || answer->end == CALL_UNSENT ||
+        (answer->exhausted && (task->step != STEP_CREATE || answer_is_throttling(answer)));
+    uint64_t halvings = core->concurrency.halvings;
+
+    concurrency_answered(&core->concurrency, task->step, task->asked, overloaded,
+                         core->counts.inflight >= core->concurrency.limit, core->now);
+    core->counts.concurrency = core->concurrency.limit;
+    core->counts.concurrency_cuts = core->concurrency.halvings;
+    if (core->concurrency.halvings == halvings) return;
+    core_log(core, CORE_WARN, "the provider is overloaded: fewer calls run at once",
+             "limit=%u kind=%s error=%.*s", (unsigned)core->concurrency.limit,
+             call_rules[task->step].word, STR_ARG(answer->text));
 }
 
 void core_answered(struct core *core, uint64_t action, const struct call_answer *answer,
@@ -289,7 +326,10 @@ void core_answered(struct core *core, uint64_t action, const struct call_answer 
     struct machine_task *task = task_numbered(core, action);
 
     core_begin_at(core, now, wall, out);
-    if (task && call_rules[task->step].word) task_answered(core, task, answer);
+    if (task && call_rules[task->step].word) {
+        concurrency_learn(core, task, answer);
+        task_answered(core, task, answer);
+    }
     running_start(core);
 }
 

@@ -15,6 +15,9 @@ static void client_free(struct cluster_client *client)
 {
     map_free(&client->hints.by_kind);
     map_free(&client->waits);
+    map_free(&client->statuses);
+    map_free(&client->blob_rests);
+    occupancy_free(client->occupancy);
     free(client);
 }
 
@@ -43,6 +46,8 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
         client->seen = now;
         map_init(&client->hints.by_kind, MAP_MOST, clients->by_name.seed);
         map_init(&client->waits, MAP_MOST, clients->by_name.seed);
+        map_init(&client->statuses, MAP_MOST, clients->by_name.seed);
+        blob_rests_init(&client->blob_rests, clients->by_name.seed);
     }
     *ret_client = client;
     return ERR_OK;
@@ -80,6 +85,7 @@ void clients_sweep(struct core *core)
     core->clients.swept = core->now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {
         struct cluster_client *client = entry->value;
+        blob_rests_sweep(&client->blob_rests, core->now);
         if (client->session || client->quarantine.accepted_rows ||
             has_machines(core, client->name)) {
             client->seen = core->now;
@@ -127,10 +133,13 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
         if (!known) client_drop(&core->clients, client);
         return err;
     }
-    hints_forget(client); /* a new session has received no hints */
+    hints_forget(client); /* a new session has received no hints and no statuses */
+    statuses_forget(client);
     if (open) {
+        blob_rests_forget(&client->blob_rests); /* the operator may have another template */
         client->met = true;
-        client->reports_drains = link == OPERATOR_REPORTS_DRAINS;
+        client->reports_drains = link >= OPERATOR_REPORTS_DRAINS;
+        client->takes_status = link == OPERATOR_TAKES_STATUS;
     } else if (had) {
         client->left = now;
     }

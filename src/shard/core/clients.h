@@ -5,6 +5,7 @@
 #define SHARD_CORE_CLIENTS_H
 #include "base/map.h"
 #include "shard/core/core.h"
+#include "shard/core/occupancy.h"
 #include "shard/state/demand.h"
 
 enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
@@ -41,6 +42,7 @@ struct cluster_client { /* map_make() places the name behind the struct */
     bool session;
     bool met;            /* had a session since the start */
     bool reports_drains; /* the operator reports finished drains */
+    bool takes_status;   /* the operator takes the status of its Needs */
     mono_time left;      /* end of the last session */
     struct quarantine quarantine;
     uint64_t rejected;
@@ -48,6 +50,9 @@ struct cluster_client { /* map_make() places the name behind the struct */
     struct map waits; /* struct latency_wait, keyed by kind slot */
     uint32_t waits_round;
     struct hints hints;
+    struct map blob_rests;             /* of blob_rest.c, by fingerprint */
+    struct map statuses;               /* what need_status.c sent, keyed by fingerprint NUL group */
+    struct occupancy_table *occupancy; /* NULL: the last roll-up had no reports */
 };
 struct clients {
     struct map by_name;
@@ -67,4 +72,8 @@ enum err waits_update(struct core *core, struct cluster_client *client);
 /* Records how long the machine's profile waited. Call when the machine has become a node. */
 void waits_over(struct core *core, const struct machine *machine);
 void hints_forget(struct cluster_client *client);
+void statuses_forget(struct cluster_client *client);
+void blob_rests_init(struct map *rests, uint64_t seed);
+void blob_rests_forget(struct map *rests);
+void blob_rests_sweep(struct map *rests, mono_time now);
 #endif

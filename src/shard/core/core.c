@@ -29,6 +29,7 @@ static struct core_options options_filled(const struct core_options *given)
     default_u32(&o.rows_max, NEEDS_ROWS_MOST);
     default_u32(&o.clusters_max, 10 * 1000);
     default_u32(&o.concurrency, 64);
+    default_u32(&o.concurrency_first, 8);
     default_u32(&o.queue_max, 64 << 10);
     default_u32(&o.blobs_max, 100 * 1000);
     default_ms(&o.execute_timeout_ms, 30 * MS_PER_SECOND);
@@ -78,6 +79,8 @@ static enum err parts_open(struct core *core)
     if (!err) err = parking_open(&core->parking);
     if (!err) err = ledger_open(o->seed, &core->ledger);
     if (!err) err = running_open(core);
+    if (!err) err = cordons_init(core, o->cordons, o->cordon_count);
+    core->options.cordons = NULL; /* were borrowed */
     return err;
 }
 
@@ -92,6 +95,10 @@ enum err core_open(const struct core_options *options, struct core **ret_core)
     dimensions_init(&core->dimensions);
     arena_init(&core->scratch, SCRATCH_BYTES_MAX);
     clients_init(&core->clients, core->options.clusters_max, core->options.seed);
+    availability_init(&core->availability, core->options.rest_first_ms, core->options.rest_most_ms);
+    concurrency_init(&core->concurrency, core->options.concurrency_first, core->options.concurrency,
+                     core->options.execute_timeout_ms);
+    core->counts.concurrency = core->concurrency.limit;
     tally_init(&core->tally, core->options.seed);
     scope_init(&core->scope, core->options.seed);
     err = parts_open(core);
@@ -113,7 +120,9 @@ void core_close(struct core *core)
     needs_close(core->needs);
     inventory_close(core->inventory);
     views_deinit(&core->views);
+    availability_deinit(&core->availability);
     scope_deinit(&core->scope);
+    cordons_deinit(&core->cordons);
     tally_deinit(&core->tally);
     clients_deinit(&core->clients);
     arena_deinit(&core->scratch);
@@ -145,7 +154,8 @@ static void core_check(const struct core *core)
     assert(!task || (task->work->task == task && task_find(core, task->machine) == task)); /* I1 */
     assert(c->inflight <= core->options.concurrency);                                      /* I2 */
     assert(c->blobs_waiting <= core->options.blobs_max);                                   /* I2 */
-    assert(!c->queued == (list_empty(&h->waiting) && list_empty(&h->ready)));              /* I3 */
+    assert(!c->queued ==
+           (list_empty(&h->waiting) && list_empty(&h->creates) && list_empty(&h->ready))); /* I3 */
 }
 
 void core_end(const struct core *core)

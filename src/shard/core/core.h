@@ -19,7 +19,9 @@
  *   until the provider has answered.
  * - The next decision treats a queued action as begun (inventory_plan).
  * - The core does not retry. The next cycle decides dropped actions again.
- * - After a refused action the machine is in back-off (`rest_*`). A machine that the provider
+ * - After a Create refused for lack of stock the machine's capacity pool is in back-off
+ *   (availability.h), and the machine is Speculative again.
+ * - After another refused action the machine is in back-off (`rest_*`). A machine that the provider
  *   reports as Failed is deleted, with growing pauses between the tries.
  *
  * Invariants, asserted in core.c:
@@ -43,6 +45,13 @@
 
 struct core; /* opaque, one owner */
 
+/* Takes machines out of use: the machine with the id `value` if `key` is empty, else all machines
+ * with this label. Instance type and zone are labels, too. */
+struct cordon_rule {
+    struct str key, value;
+    enum machine_cordon cordon;
+};
+
 struct core_options {
     uint32_t machines_max, rows_max; /* 0: INVENTORY_MACHINES_MOST, NEEDS_ROWS_MOST */
     uint32_t clusters_max;           /* clusters with a session or demand; 0: 10,000 */
@@ -51,7 +60,8 @@ struct core_options {
     bool rollup_guard;               /* enables the quarantine of rails.h */
     struct rails_options rails;
     struct victim_weights weights; /* all zero: the default weights of docs/decision.md */
-    uint32_t concurrency;          /* Limit of actions under way; 0: 64. */
+    uint32_t concurrency;          /* Upper limit of actions under way; 0: 64. */
+    uint32_t concurrency_first;    /* the first limit, see concurrency.h; 0: 8 */
     uint32_t queue_max; /* Limit of queued actions; 0: 65,536. A later cycle decides further actions
                            again. */
     uint32_t blobs_max; /* Limit of actions that wait for a bootstrap blob; 0: 100,000. A later
@@ -75,7 +85,9 @@ struct core_options {
     /* A full List that would remove more than this share of the machines (and at least 10) is held
      * until three Lists in a row agree. 0: 0.1 */
     double removal_fraction;
-    bool attribution; /* enables --phase-attribution-log */
+    bool attribution;                  /* enables --phase-attribution-log */
+    const struct cordon_rule *cordons; /* at the start; copied */
+    size_t cordon_count;
 };
 
 enum err core_open(const struct core_options *options, struct core **ret_core); /* ERR_NOMEM */
@@ -114,10 +126,26 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
 /* Counts and logs a roll-up that could not be decoded. */
 void core_rollup_refused(struct core *core, struct str cluster, const char *why,
                          struct effects *out);
+/* What a machine runs, as its operator reports it: pods, without those of DaemonSets and mirror
+ * pods, and without pods that terminate. */
+struct machine_occupancy {
+    struct str machine;
+    uint32_t evictable, held;   /* pods that may be evicted now; pods that may not */
+    double disruption;          /* cost of evicting them: at least 0 */
+    struct resources free;      /* allocatable minus the requests of all pods */
+    struct resources requested; /* by the evictable pods together */
+    struct resources largest;   /* request of an evictable pod, at most, in each dimension */
+};
+/* Replaces what is known about the machines of the cluster. Without rows nothing is known. Call
+ * after the core_rollup() of the same roll-up. ERR_NOMEM, ERR_INVALID (disruption): the earlier
+ * reports stay. */
+enum err core_occupancy(struct core *core, struct str cluster, const struct machine_occupancy *rows,
+                        size_t count, mono_time now, struct effects *out);
 enum operator_link {
     OPERATOR_AWAY,           /* disconnected; the driver has answered all blob requests */
     OPERATOR_CONNECTED,      /* connected, without reports of finished drains */
     OPERATOR_REPORTS_DRAINS, /* connected, with reports of finished drains */
+    OPERATOR_TAKES_STATUS,   /* the same, and takes the status of its Needs */
 };
 /* A new session is sent the state of every machine bound to the cluster, and every reclaim that
  * waits for the operator. */
@@ -177,7 +205,8 @@ enum call_end {
 };
 struct call_answer {
     enum call_end end;
-    struct str text;               /* for last_error and the audit log */
+    bool exhausted;  /* CALL_REFUSED with RESOURCE_EXHAUSTED: no stock, or throttled */
+    struct str text; /* for last_error and the audit log */
     const struct machine *machine; /* CALL_DONE: the returned record; NULL: unreadable */
     const struct label *metadata;
     size_t metadata_count;
@@ -212,10 +241,19 @@ enum err core_scope(struct core *core, bool given, const struct label *domains, 
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,
                       bool *ret_more);
 
+/* -- machines out of use: cordon.c -- */
+/* Replaces all rules; each key and value occurs once. ERR_NOMEM: the old rules stay. */
+enum err core_cordon(struct core *core, const struct cordon_rule *rules, size_t count,
+                     mono_time now, struct effects *out);
+/* Counts the machines that a rule would cover. ERR_NOT_FOUND: none. */
+enum err core_cordon_count(struct core *core, struct str key, struct str value,
+                           uint32_t *ret_machines);
+
 /* -- reading: view.c -- */
 struct need_view {
     const struct need_verdict *row; /* owned by the core until the next cycle */
     uint32_t parked_age, unmet_age; /* in cycles */
+    uint64_t next_try_ms;           /* REASON_SOLD_OUT: until a machine is tried; 0: now */
 };
 struct needs_view {
     uint64_t cycle; /* 0: no cycle has run yet */
@@ -260,7 +298,10 @@ struct machine_facts {
     mono_time idle_since;             /* valid only for an Idle machine */
     enum machine_state planned_state; /* the real state if nothing is planned */
     bool pending;                     /* an action is queued or under way */
-    bool outside;                     /* outside the shard's domains; dropped when free */
+    bool occupancy_known;             /* the next three fields are valid */
+    bool no_room;                     /* its pods have no room on other machines */
+    uint32_t evictable_pods, held_pods;
+    bool outside; /* outside the shard's domains; dropped when free */
     bool rests;
     struct rest rest;          /* valid if `rests` */
     bool operator_drains;      /* Draining: the shard waits for the operator */
@@ -270,6 +311,38 @@ struct machine_facts {
 /* ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_machine(struct core *core, struct str id, mono_time now,
                       struct machine_facts *ret_facts);
+/* machine_list.c: calls `each` for every machine that the filter passes, in no order. Ends with the
+ * first error of `each`. ERR_NOMEM. */
+struct machine_filter {
+    enum machine_state state;   /* MACHINE_UNSPECIFIED: any */
+    struct str cluster;         /* bound, or being created for; empty: any */
+    const struct label *labels; /* all must match; type and zone are labels */
+    size_t label_count;
+    bool cordoned; /* only machines with a cordon */
+};
+struct listed_machine {
+    struct machine machine;           /* borrowed until `each` returns */
+    enum machine_state planned_state; /* the real state if nothing is planned */
+    bool pending, rests;
+    uint64_t since_ms; /* how long Idle, or in a transitional state; 0: unknown */
+};
+typedef enum err core_machine_fn(void *context, const struct listed_machine *machine);
+enum err core_machines(struct core *core, const struct machine_filter *filter, mono_time now,
+                       core_machine_fn *each, void *context);
+
+/* Capacity pools that the provider has no stock of. */
+struct sold_out_pool {
+    struct capacity_pool pool; /* borrowed until the next event */
+    uint32_t refusals;         /* in a row */
+    uint64_t left_ms;          /* until one machine is tried; 0: now */
+    wall_time until;           /* the same as a time of day */
+    struct str error;          /* of the last refusal */
+};
+/* ERR_NOMEM. */
+enum err core_pools(const struct core *core, mono_time now, wall_time wall, struct arena *arena,
+                    struct sold_out_pool **ret_pools, size_t *ret_count);
+/* Before the first event: a pool that was sold out for an earlier process. Only a hint. */
+void core_pool_restore(struct core *core, const struct sold_out_pool *hint, mono_time now);
 
 struct count_by_name {
     struct str name;
@@ -313,7 +386,7 @@ struct core_counts {
     uint64_t actions[ACTION_DELETE + 1]; /* by kind: queued actions */
     uint64_t outcomes[ACTION_DELETE + 1][OUTCOME_COUNT];
     uint64_t suppressed[ACTION_DELETE + 1], dryrun[ACTION_DELETE + 1];
-    uint64_t deferred, dropped, deduped, capped, idle_releases;
+    uint64_t deferred, dropped, deduped, capped, roomless, idle_releases;
     uint64_t machines_rejected[MACHINE_FAULT_PRICE + 1];
     uint64_t duplicate_records; /* machine twice in a List; also counted as rejected */
     uint64_t rollups_rejected;
@@ -327,6 +400,12 @@ struct core_counts {
     uint32_t blobs_waiting;                 /* actions that wait for a blob now */
     uint32_t queued, inflight;              /* without drains_waiting and blobs_waiting */
     uint32_t in_doubt;                      /* machines whose last call had no answer */
+    uint64_t pools_forgotten;               /* because the table was full */
+    uint64_t pools_version;                 /* changes with the sold-out pools */
+    uint64_t stock_refusals;                /* Creates refused for lack of stock */
+    uint32_t pools_sold_out;                /* in the last cycle */
+    uint32_t concurrency;                   /* present limit of actions under way */
+    uint64_t concurrency_cuts;              /* how often the limit was halved */
     /* Gauges of the last cycle. */
     uint32_t shortfalls; /* all shortfalls; the arrays below count the LEDGER_TOP largest */
     uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];

@@ -8,16 +8,21 @@
  *   scope.c         the machines of this shard   view.c      views for people and the coordinator
  *   decide_cycle.c  decide, limits, queue        queue.c     waiting actions; why none may begin
  *   actions.c       answers to calls             work.c      machines to check again
+ *   pools.c, availability.c  pools without stock concurrency.c  limit of calls
+ *   cordon.c        machines out of use          machine_list.c  the list for people
  *
  * Every public event begins with core_begin(). The fields scratch, now, wall and out of struct core
  * are valid only until the event ends. */
 #ifndef SHARD_CORE_CORE_INTERNAL_H
 #define SHARD_CORE_CORE_INTERNAL_H
+#include "shard/core/availability.h"
 #include "shard/core/clients.h"
+#include "shard/core/concurrency.h"
 #include "shard/core/tally.h"
 #include "shard/decide/parking.h"
 
 struct running_actions;
+struct machine_task;
 
 struct listing { /* about the current or the last List */
     enum list_kind kind;
@@ -43,6 +48,16 @@ struct scope { /* state of scope.c */
     size_t count, key_count;
     struct map outside; /* ids of known machines outside the domains */
     bool incomplete;    /* memory ran out, so ids may be missing in `outside` */
+};
+
+struct cordons { /* state of cordon.c */
+    struct arena arena;
+    const struct cordon_rule *rules; /* sorted by key, then value */
+    const struct str *keys;          /* the distinct keys of `rules`, without the empty one */
+    size_t count, key_count;
+    bool ids;     /* a rule names a machine, or did before the last change */
+    bool empties; /* a rule empties machines */
+    bool owed;    /* memory ran out, so machines may differ from the rules */
 };
 
 /* A copy of the last cycle's results for readers. Verdicts point into the needs table, which keeps
@@ -74,12 +89,17 @@ struct core {
     struct tally tally;
     struct listing listing;
     struct scope scope;
+    struct cordons cordons;
     struct views views;
     bool full_list_wanted;
     bool fenced; /* by core_hold(CORE_FENCED); the kill switch is options.paused */
     uint32_t capacity_round;
     size_t capacity_from; /* map cursor: the next client to send hints to */
+    uint32_t status_round;
+    size_t status_from; /* the next verdict whose status is sent */
     struct running_actions *running;
+    struct availability availability;
+    struct concurrency concurrency;
 };
 
 /* Begins an event: empties scratch. An event that can start actions must use core_begin_at(). */
@@ -90,6 +110,24 @@ void core_end(const struct core *core); /* asserts the invariants */
 /* -- whether an action may begin: queue.c -- */
 bool core_acts(const struct core *core);
 const char *core_hold_text(const struct core *core); /* "" if actions may begin */
+
+/* -- capacity pools without stock: pools.c -- */
+/* False: the machine's pool is sold out, so that it must not be bought now. */
+bool pools_let_buy(const struct core *core, struct str machine);
+void pools_task_opened(struct core *core, const struct machine_task *task);
+void pools_task_closed(struct core *core, const struct machine_task *task);
+/* A Create was refused. True: for lack of stock, so that the machine itself is sound. */
+bool pools_refused(struct core *core, const struct machine_task *task,
+                   const struct call_answer *answer);
+void pools_accepted(struct core *core, const struct machine_task *task); /* a Create */
+bool answer_is_throttling(const struct call_answer *answer);
+/* The input of the next decision, in scratch. If memory runs out, no pool is sold out. */
+const struct capacity_pool *pools_sold_out(struct core *core, size_t *ret_count);
+/* Needs whose machines are of a sold-out pool and not accepted yet are unsatisfied. Returns the
+ * decision, or a copy in scratch. */
+const struct decision *pools_amend(struct core *core, const struct decision *decision);
+/* Time until a machine of the sold-out pool is tried; 0: now. */
+uint64_t pools_next_try(const struct core *core, const struct capacity_pool *pool);
 
 /* -- logging: core.c -- */
 /* If memory runs out, the line is dropped. */
@@ -165,6 +203,14 @@ bool scope_has(const struct core *core, const struct attributes *attributes);
 /* Call when the attributes of a known machine may have changed. */
 void scope_note(struct core *core, struct str id, bool inside);
 
+/* -- machines out of use: cordon.c -- */
+enum err cordons_init(struct core *core, const struct cordon_rule *rules, size_t count);
+void cordons_deinit(struct cordons *cordons);
+enum machine_cordon cordon_of(const struct core *core, struct str id,
+                              const struct attributes *attributes);
+/* Before the decision: begins drains of machines that must be emptied. */
+void cordons_run(struct core *core);
+
 /* -- parts of the cycle, called by decide_cycle.c in this order -- */
 /* Before the decision: removes free machines outside the shard's domains. */
 void scope_sweep(struct core *core);
@@ -173,6 +219,7 @@ void scope_sweep(struct core *core);
 enum err view_note(struct core *core, const struct decision *decision);
 void views_deinit(struct views *views);
 void capacity_note(struct core *core, const struct decision *decision);
+void need_status_note(struct core *core, const struct decision *decision);
 void gauges_note(struct core *core);
 void attribution_note(struct core *core, const struct decision *decision);
 void clients_sweep(struct core *core);

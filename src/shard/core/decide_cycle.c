@@ -43,9 +43,11 @@ static enum err decide_now(struct core *core, struct turn *turn)
     input.mark = mark_decide;
     input.mark_context = turn;
     input.parked = parking_parked(core->parking, &input.parked_count);
+    input.sold_out = pools_sold_out(core, &input.sold_out_count);
     err = decide(core->decider, &input, &turn->decision);
     /* If memory runs out, the ages are updated a cycle later. */
     if (!err) (void)parking_note(core->parking, turn->decision);
+    if (!err) turn->decision = pools_amend(core, turn->decision);
     if (!err) (void)ledger_note(core->ledger, turn->decision);
     return err;
 }
@@ -56,12 +58,22 @@ static enum err decide_now(struct core *core, struct turn *turn)
  * cycle without end. */
 static enum err rails_now(struct core *core, struct turn *turn)
 {
-    static const struct rails_options open = {0};
-    bool acts = core_acts(core) && core->running->settled;
-    enum err err = rails_pass(turn->decision, core->inventory, acts ? &core->options.rails : &open,
-                              &core->scratch, &turn->passed);
+    struct rails_options rails = {0};
+    mono_time reports = mono_after(core->running->opened_at, core->options.operator_return_ms);
+    enum err err;
 
+    if (core_acts(core) && core->running->settled) rails = core->options.rails;
+    if (!mono_due(reports, core->now)) rails.unreported = core->needs;
+    err = occupancy_admit(core, turn->decision, &rails.withheld);
+    if (!err)
+        err = rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
     if (err) return err;
+    core->counts.roomless += turn->passed.reclaims_withheld;
+    core->counts.capped += turn->passed.preempts_held;
+    if (turn->passed.preempts_held)
+        core_log(core, CORE_WARN, "preemptions held: the cluster has not reported since the start",
+                 "deferred=%zu cycle=%llu", turn->passed.preempts_held,
+                 (unsigned long long)core->counts.cycles);
     if (turn->passed.reclaims_held) {
         core->counts.capped += turn->passed.reclaims_held;
         core_log(core, CORE_WARN, "reclaim blast-radius cap engaged", "deferred=%zu cycle=%llu",
@@ -101,13 +113,14 @@ static void actions_hold(struct core *core, struct turn *turn)
 
 /* --- queueing --- */
 
-/* True if the action must not be queued: the machine's state is not the one in which the action
- * begins, the state is in doubt, or the machine is in back-off. */
+/* True if the action must not be queued: the machine is not in the state in which the action
+ * begins, the machine's state is in doubt, or the machine or its blob request is in back-off. */
 static bool moot(struct core *core, const struct action *action)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
     const struct machine_work *w = work_find(core, action->machine);
 
+    if (action->kind == ACTION_BOOTSTRAP && blob_rests(core, &action->key)) return true;
     if (w && (w->kind == WORK_DOUBT || !mono_due(w->until, core->now))) return true;
     return task_find(core, action->machine) ||
            (row &&
@@ -145,6 +158,9 @@ static void enqueue(struct core *core, struct turn *turn)
         struct machine_task *task;
         if (moot(core, action)) {
             core->counts.deduped++;
+        } else if (action->kind == ACTION_PROVISION && !pools_let_buy(core, action->machine)) {
+            core->counts.deferred++; /* the next decision uses other pools */
+            (void)effects_add(core->out, EFFECT_CYCLE_SOON);
         } else if (task_open(core, action, profile, CAUSE_DECIDED, &task)) {
             core->counts.dropped++;
             core->running->dropped = true;
@@ -207,15 +223,18 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
         running_start(core);
         return ERR_OK;
     }
+    cordons_run(core);
     err = decide_now(core, &turn);
     if (!err) attribution_note(core, turn.decision);
     if (!err) capacity_note(core, turn.decision);
+    if (!err) need_status_note(core, turn.decision);
     mark_end(&turn, PHASE_EMIT);
     if (!err) err = dispatch(core, &turn);
     if (!err) {
         (void)view_note(core, turn.decision);
         gauges_note(core);
         shortfalls_warn(core);
+        occupancy_settle(core);
     }
     running_start(core);
     tasks_plan(core);

@@ -21,10 +21,16 @@ void core_rollup_refused(struct core *core, struct str cluster, const char *why,
     rollup_reject(core, client_find(&core->clients, cluster), cluster, why);
 }
 
-static enum quarantine_verdict rollup_admit(const struct core *core, struct quarantine *q,
-                                            size_t count)
+/* Before the first List nobody knows which machines serve the cluster, so its empty first roll-up
+ * waits: the operator repeats it. */
+static enum quarantine_verdict rollup_admit(const struct core *core, struct str cluster,
+                                            struct quarantine *q, size_t count)
 {
-    if (core->options.rollup_guard) return quarantine_admit(q, (uint32_t)count);
+    uint32_t serving = inventory_cluster_count(core->inventory, cluster, MACHINE_CONFIGURED);
+
+    if (core->options.rollup_guard && !core_listed(core) && !q->accepted && !count)
+        return QUARANTINE_HELD;
+    if (core->options.rollup_guard) return quarantine_admit(q, (uint32_t)count, serving, core->now);
     *q = (struct quarantine){.accepted_rows = (uint32_t)count};
     return QUARANTINE_ACCEPTED;
 }
@@ -45,9 +51,10 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     if (err) goto rejected;
     client->seen = now;
     before = after = client->quarantine;
-    verdict = rollup_admit(core, &after, count);
+    verdict = rollup_admit(core, client->name, &after, count);
     if (verdict == QUARANTINE_HELD) {
-        err = needs_mark_reported(core->needs, cluster); /* a held roll-up counts as a report */
+        /* A held roll-up counts as a report, unless the old rows are unknown. */
+        if (before.accepted_rows) err = needs_mark_reported(core->needs, cluster);
     } else {
         err = needs_replace(core->needs, client->name, rows, count, &own);
         /* If memory runs out, only the waits of profiles are not measured. */
@@ -55,7 +62,7 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     }
     if (err) goto rejected;
     client->quarantine = after;
-    if (verdict == QUARANTINE_HELD)
+    if (verdict == QUARANTINE_HELD && after.holds)
         core_log(core, CORE_WARN, "rollup quarantined: full-replacement demand drop held",
                  "cluster=%.*s rows=%zu accepted=%u said=%u of=%d", STR_ARG(cluster), count,
                  before.accepted_rows, after.holds, QUARANTINE_CONFIRMATIONS);

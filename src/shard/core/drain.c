@@ -153,6 +153,7 @@ void drain_begin(struct core *core, struct machine_task *task)
         return;
     }
     if (!again) {
+        if (cordon_forbids(core, task, &m)) return;
         wait = !task->drained && operator_wait(core, task, &until);
         if (!drain_start(core, task, &m)) return;
     }
@@ -199,7 +200,7 @@ static void operator_is_back(struct core *core, struct machine_task *task, enum 
     uint64_t left_ms = mono_elapsed_ms(core->now, grace_end(task));
 
     if (left_ms && task->cause != CAUSE_RESUMED) (void)operator_reclaim(core, task, left_ms);
-    if (link == OPERATOR_REPORTS_DRAINS)
+    if (link >= OPERATOR_REPORTS_DRAINS)
         work_due(core, task->work, grace_end(task));
     else
         drain_wait_over(core, task, DRAIN_WAIT_NO_OPERATOR);

@@ -67,6 +67,7 @@ void effect_check(const struct effect *effect)
     assert(!answered || (effect->machine.len && effect->timeout_ms &&
                          (effect->kind == EFFECT_GET) == !effect->action));
     assert(!blob || (effect->cluster.len && effect->profile));
+    assert(effect->kind != EFFECT_NEED_STATUS || effect->cluster.len);
     assert(effect->kind != EFFECT_NODE_STATE || (effect->cluster.len && effect->node));
 }
 

@@ -41,8 +41,9 @@ enum effect_kind {
     /* Messages to an operator. */
     EFFECT_ASK_BLOB, /* answered by core_blob() exactly once, even without a session */
     EFFECT_RECLAIM,
-    EFFECT_NODE_STATE, /* replaces a waiting NODE_STATE of the same machine */
-    EFFECT_CAPACITY,   /* replaces a waiting CAPACITY of the same fingerprint */
+    EFFECT_NODE_STATE,  /* replaces a waiting NODE_STATE of the same machine */
+    EFFECT_CAPACITY,    /* replaces a waiting CAPACITY of the same fingerprint */
+    EFFECT_NEED_STATUS, /* replaces a waiting NEED_STATUS of the same Need */
     /* For people. */
     EFFECT_AUDIT,
     EFFECT_LOG,
@@ -74,6 +75,15 @@ struct capacity_offer {
     double cost_per_hour; /* 0: unknown */
 };
 
+/* What a Need got in the last cycle. All zero: the Need has no verdict of its own any more. */
+struct need_status {
+    struct str fingerprint, group;
+    bool satisfied;
+    uint32_t ready, coming, lacking; /* machines, machines, units */
+    enum verdict_reason reason;
+    wall_time since; /* when `satisfied` changed */
+};
+
 enum core_level { CORE_INFO, CORE_WARN, CORE_ERROR };
 
 struct effect {
@@ -95,7 +105,8 @@ struct effect {
         const struct profile *profile; /* ASK_BLOB */
         const struct machine *node;    /* NODE_STATE */
         struct capacity_offer capacity;
-        struct { /* fields of AUDIT */
+        struct need_status status; /* NEED_STATUS */
+        struct {                   /* fields of AUDIT */
             uint64_t cycle;
             enum action_kind kind;
             enum action_outcome outcome;

@@ -64,22 +64,26 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     struct machine m = meaning(to);
     struct inventory_entry was;
     enum machine_state from;
-    bool inside = scope_has(
-        core, &m.attributes); /* before core_get(), because `to` may point into the old record */
-    enum err err = core_get(core, m.id, &was);
+    /* Before core_get(), because the attributes may be in the old record. */
+    bool inside = scope_has(core, &m.attributes);
+    enum err err;
 
+    m.cordon = cordon_of(core, m.id, &m.attributes);
+    err = core_get(core, m.id, &was);
     if (err) return err;
     from = was.machine.state;
-    err =
-        text_copy(&core->scratch, m.host_ref, &m.host_ref); /* `to` may point into the old record */
+    /* The texts of `to` may be in the old record. */
+    err = text_copy(&core->scratch, m.host_ref, &m.host_ref);
     if (!err) err = text_copy(&core->scratch, m.id, &m.id);
     if (err) return err;
     err = tally_find(&core->tally, &was.machine, &from_place);
     if (err) return err;
     err = tally_find(&core->tally, &m, &to_place);
     if (err) return err;
-    if (!shows_same(&was.machine, &m))
-        err = core_send_state(core, m.cluster.len ? m.cluster : was.machine.cluster, &m);
+    if (was.machine.cluster.len && !str_equal(was.machine.cluster, m.cluster))
+        err = core_send_state(core, was.machine.cluster, &m); /* the machine left this cluster */
+    if (!err && m.cluster.len && !shows_same(&was.machine, &m))
+        err = core_send_state(core, m.cluster, &m);
     if (!err && source == INVENTORY_OBSERVED && from != m.state) err = running_reserve(core, &m);
     if (!err) err = inventory_apply(core->inventory, &m, source, core->now, ret_edge, note);
     if (err) {
@@ -104,6 +108,7 @@ enum err core_admit(struct core *core, const struct machine *machine, struct not
     enum err err = tally_find(&core->tally, &m, &place);
 
     if (err) return err;
+    m.cordon = cordon_of(core, m.id, &m.attributes);
     err = core_send_state(core, m.cluster, &m);
     if (!err) err = running_reserve(core, &m);
     if (!err) err = inventory_insert(core->inventory, &m, core->now, note);
@@ -129,8 +134,9 @@ enum err core_drop(struct core *core, struct str id, const char *why)
     if (err) return err;
     failed = was.machine; /* else the operator would wait for the machine for ever */
     failed.state = MACHINE_FAILED;
+    failed.cluster = STR_EMPTY;
     failed.last_error = str_from(why);
-    err = core_send_state(core, failed.cluster, &failed);
+    if (was.machine.cluster.len) err = core_send_state(core, was.machine.cluster, &failed);
     if (err) return err;
     running_gone(core, id);
     tally_move(&core->tally, &place, NULL);

@@ -2,6 +2,8 @@
 /* Tasks: create, wait, start, close. A bounded queue, first in, first out. The queue retries
  * nothing.
  *
+ * Waiting purchases begin last, so that machines that were begun are finished first.
+ *
  *   waiting --free slot--> running --waits for operator or blob--> held
  *                             ^                                      |
  *                             +--free slot--- ready <--it arrived----+
@@ -67,6 +69,7 @@ enum err running_open(struct core *core)
 
     if (!h) return ERR_NOMEM;
     list_init(&h->waiting);
+    list_init(&h->creates);
     list_init(&h->ready);
     list_init(&h->ended);
     h->settled = !core->options.restarted;
@@ -176,8 +179,8 @@ static bool queue_full(const struct core *core)
 {
     uint64_t room = (uint64_t)core->options.queue_max;
 
-    if (core->counts.inflight < core->options.concurrency)
-        room += core->options.concurrency - core->counts.inflight;
+    if (core->counts.inflight < core->concurrency.limit)
+        room += core->concurrency.limit - core->counts.inflight;
     return core->counts.queued >= room;
 }
 
@@ -205,7 +208,8 @@ enum err task_open(struct core *core, const struct action *action, const struct 
     task->number = (uint64_t)h->serial << 32 | slot;
     task->cause = cause;
     task->planned = cause != CAUSE_DECIDED; /* tasks of other causes need no plan */
-    list_append(&h->waiting, &task->place);
+    list_append(task->action == ACTION_PROVISION ? &h->creates : &h->waiting, &task->place);
+    pools_task_opened(core, task);
     core->counts.queued++;
     core->counts.actions[task->action]++;
     work_quiet(core, work); /* the new task replaces the machine's pending work */
@@ -242,11 +246,18 @@ static struct plan task_plan(const struct machine_task *task)
     return plan;
 }
 
-void tasks_plan(struct core *core)
+void task_drop(struct core *core, struct machine_task *task)
 {
-    struct running_actions *h = core->running;
+    core->counts.dropped++;
+    core->counts.actions[task->action]--;
+    core->counts.queued--;
+    core->running->dropped = true;
+    task_close(core, task);
+}
 
-    for (struct list *place = h->waiting.prev, *next; place != &h->waiting; place = next) {
+static void tasks_plan_list(struct core *core, struct list *list)
+{
+    for (struct list *place = list->prev, *next; place != list; place = next) {
         struct machine_task *task = CONTAINER_OF(place, struct machine_task, place);
         struct plan plan = task_plan(task);
         if (task->planned) break; /* all earlier tasks are planned */
@@ -255,12 +266,14 @@ void tasks_plan(struct core *core)
         if (inventory_plan(core->inventory, task->machine, &plan, NULL) == ERR_OK) continue;
         /* Without a plan the next decision would decide the action a second time, so the task is
          * dropped. */
-        core->counts.dropped++;
-        core->counts.actions[task->action]--;
-        core->counts.queued--;
-        h->dropped = true;
-        task_close(core, task);
+        task_drop(core, task);
     }
+}
+
+void tasks_plan(struct core *core)
+{
+    tasks_plan_list(core, &core->running->waiting);
+    tasks_plan_list(core, &core->running->creates);
 }
 
 /* --- closing --- */
@@ -289,6 +302,7 @@ void task_close(struct core *core, struct machine_task *task)
     struct machine_work *w = task->work;
 
     work_unplan(core, w);
+    pools_task_closed(core, task);
     slot_map_give(&h->slots, (uint32_t)task->number);
     task_wait_end(core, task);
     list_remove(&task->place);
@@ -369,10 +383,12 @@ static void task_begin(struct core *core, struct machine_task *task)
     }
 }
 
-/* Ready tasks precede waiting tasks. NULL: none. */
+/* Machines that were begun come first, purchases last. NULL: none. */
 static struct machine_task *task_next(const struct running_actions *h)
 {
-    const struct list *from = list_empty(&h->ready) ? &h->waiting : &h->ready;
+    const struct list *from = !list_empty(&h->ready)     ? &h->ready
+                              : !list_empty(&h->waiting) ? &h->waiting
+                                                         : &h->creates;
 
     return list_empty(from) ? NULL : CONTAINER_OF(from->next, struct machine_task, place);
 }
@@ -403,8 +419,7 @@ void running_start(struct core *core)
     struct machine_task *task;
 
     if (!core_acts(core)) tasks_suppress(core);
-    while (h->settled && core->counts.inflight < core->options.concurrency &&
-           (task = task_next(h))) {
+    while (h->settled && core->counts.inflight < core->concurrency.limit && (task = task_next(h))) {
         list_remove(&task->place);
         core->counts.queued--;
         core->counts.inflight++;

@@ -33,15 +33,16 @@ enum task_step {
 };
 enum task_cause {
     CAUSE_DECIDED,
-    CAUSE_STUCK,   /* the transitional state lasted too long, so the call is repeated */
-    CAUSE_FAILED,  /* the provider reports Failed, so the machine is deleted */
-    CAUSE_RESUMED, /* the operator already drains for an earlier process of this shard */
+    CAUSE_STUCK,       /* the transitional state lasted too long, so the call is repeated */
+    CAUSE_FAILED,      /* the provider reports Failed, so the machine is deleted */
+    CAUSE_RESUMED,     /* the operator already drains for an earlier process of this shard */
+    CAUSE_MAINTENANCE, /* an operator of the shard ordered that the machine is emptied */
 };
 struct machine_task {
     struct machine_work *work; /* exists as long as the task */
-    struct list place;         /* in `waiting` or `ready`; detached while the task runs */
-    uint64_t number;           /* action number in its effects */
-    struct kind *kind;         /* Bootstrap, Provision: a reference to the Need's profile */
+    struct list place; /* in `waiting`, `creates` or `ready`; detached while the task runs */
+    uint64_t number;   /* action number in its effects */
+    struct kind *kind; /* Bootstrap, Provision: a reference to the Need's profile */
     enum action_kind action;
     enum task_step step;
     enum task_cause cause;
@@ -65,6 +66,8 @@ enum err task_open(struct core *core, const struct action *action, const struct 
                    enum task_cause cause, struct machine_task **ret_task);
 /* Frees the task and undoes its plan. */
 void task_close(struct core *core, struct machine_task *task);
+/* Closes a waiting task, which a later decision decides again. */
+void task_drop(struct core *core, struct machine_task *task);
 struct machine_task *task_find(const struct core *core, struct str machine); /* NULL: none */
 struct machine_task *task_numbered(const struct core *core, uint64_t number);
 /* True if a task of the machine ended during the current List, whose record may then be too old. */
@@ -107,6 +110,8 @@ struct effect *task_call(struct core *core, struct machine_task *task, enum task
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine);
 /* If the machine is no longer in the shard's domains, ends the task and returns false. */
 bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine);
+/* cordon.c: if a cordon forbids the task, which has not begun, ends the task and returns true. */
+bool cordon_forbids(struct core *core, struct machine_task *task, const struct machine *machine);
 /* Changes the machine. On failure ends the task and returns false. `asked`: the provider already
  * received a call, so the machine's state is in doubt. */
 bool task_move(struct core *core, struct machine_task *task, const struct machine *to, bool asked);
@@ -149,6 +154,10 @@ void call_acked(struct core *core, struct machine_task *task, const struct call_
 void bootstrap_begin(struct core *core, struct machine_task *task);
 /* Sends Configure with the blob. If no action may begin any more, returns the machine to Idle. */
 void bootstrap_configure(struct core *core, struct machine_task *task);
+/* True if the operator answered the last blob request for this profile with an error, and the pause
+ * has not ended. */
+bool blob_rests(const struct core *core, const struct need_key *key);
+void blob_rests_note(struct core *core, const struct need_key *key, bool failed);
 void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
                     struct str text);
 void drain_begin(struct core *core, struct machine_task *task);
@@ -242,9 +251,10 @@ struct running_actions {
     struct slot_map slots; /* indexed by the low half of the task number */
     struct list ended;     /* machine_work whose task ended during the current List */
     struct list waiting;
-    struct list ready; /* held tasks that may continue, before `waiting` */
-    uint32_t serial;   /* high half of the last task number */
-    bool dropped;      /* the full queue refused an action: request a cycle later */
+    struct list creates; /* waiting Provisions: they begin after all other tasks */
+    struct list ready;   /* held tasks that may continue, before `waiting` */
+    uint32_t serial;     /* high half of the last task number */
+    bool dropped;        /* the full queue refused an action: request a cycle later */
     bool list_open;
     uint32_t list_cycles; /* since the current List began */
     bool deltas;          /* the provider sends deltas */

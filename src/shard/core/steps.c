@@ -121,6 +121,10 @@ void bootstrap_begin(struct core *core, struct machine_task *task)
         task_end(core, task, OUTCOME_MISSING_PROFILE, STR("missing source profile"));
         return;
     }
+    if (task->cause == CAUSE_DECIDED && blob_rests(core, &task->key)) {
+        task_end(core, task, OUTCOME_BLOB_ERROR, STR("pause after the operator's error"));
+        return;
+    }
     if (!task_machine(core, task, &m)) return;
     if (m.state == MACHINE_CONFIGURED && str_equal(m.cluster, task->cluster) &&
         str_equal(m.stamp.fingerprint, task->key.fingerprint)) {
@@ -166,7 +170,12 @@ static bool configure_ask(struct core *core, struct machine_task *task)
 
 void bootstrap_configure(struct core *core, struct machine_task *task)
 {
-    if (!core_acts(core))
+    struct machine m;
+
+    if (!task_machine(core, task, &m)) return;
+    if (m.cordon == CORDON_EMPTY && task->cause == CAUSE_DECIDED)
+        roll_back(core, task, OUTCOME_STALE_STATE, STR("the machine must be emptied"));
+    else if (!core_acts(core))
         roll_back(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)));
     else if (configure_ask(core, task))
         task_await(core, task, STEP_CONFIGURE, core->options.execute_timeout_ms);
@@ -180,6 +189,7 @@ void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end 
     if (end != BLOB_NO_SESSION) effects_observe(core->out, OBSERVE_BLOB, task->asked, core->now);
     switch (end) {
     case BLOB_READY:
+        blob_rests_note(core, &task->key, false);
         task->blob = true;
         task_unhold(core, task);
         break;
@@ -190,7 +200,8 @@ void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end 
     case BLOB_NO_ROOM:
         roll_back(core, task, OUTCOME_BLOB_ERROR, STR("no room for the blob: too many wait"));
         break;
-    case BLOB_ERROR: /* no back-off: the machine is sound */
+    case BLOB_ERROR:
+        blob_rests_note(core, &task->key, true);
         roll_back(core, task, OUTCOME_BLOB_ERROR, text);
         break;
     }
@@ -254,6 +265,7 @@ void call_acked(struct core *core, struct machine_task *task, const struct call_
         task_believe(core, task, answer, OUTCOME_TRANSITION_ERROR);
         return;
     }
+    if (task->step == STEP_CREATE) pools_accepted(core, task);
     if (!task_machine(core, task, &m)) return;
     machine_take(&m, said);
     m.state = said->state;

@@ -49,6 +49,9 @@ static const struct shortage *shortage_keep(struct arena *arena, const struct sh
 
     if (!to) return NULL;
     *to = *from;
+    if (text_copy(arena, from->sold_out.instance_type, &to->sold_out.instance_type) ||
+        text_copy(arena, from->sold_out.zone, &to->sold_out.zone))
+        return NULL;
     for (uint32_t i = 0; i < from->domain_count; i++)
         if (text_copy(arena, from->domains[i].value, &to->domains[i].value)) return NULL;
     return amounts_copy(arena, &from->deficit, &to->deficit) &&
@@ -150,6 +153,8 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
         const struct need_key *key = &found[i]->need->key;
         needs[i] = (struct need_view){.row = found[i]};
         if (found[i]->need->gang) needs[i].parked_age = parking_age(core->parking, key);
+        if (found[i]->shortage && found[i]->shortage->reason == REASON_SOLD_OUT)
+            needs[i].next_try_ms = pools_next_try(core, &found[i]->shortage->sold_out);
         if (found[i]->shortage) needs[i].unmet_age = ledger_age(core->ledger, key->fingerprint);
     }
     view.needs = needs;
@@ -355,6 +360,7 @@ enum err core_machine(struct core *core, struct str id, mono_time now,
     facts.pending = core_is_pending(core, id);
     facts.outside = !scope_has(core, &facts.machine.attributes);
     drain_facts(core, id, now, &facts);
+    occupancy_facts(core, &facts);
     w = work_find(core, id);
     facts.rests = w && work_rests(w, now, &facts.rest);
     *ret_facts = facts;

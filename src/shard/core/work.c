@@ -152,7 +152,7 @@ static bool state_passes(enum machine_state state)
 
 static uint32_t asking_most(const struct core *core)
 {
-    uint32_t most = core->options.concurrency;
+    uint32_t most = core->concurrency.limit;
 
     if (most < ASKING_LEAST) return ASKING_LEAST;
     return most < ASKING_MOST ? most : ASKING_MOST;

@@ -26,6 +26,7 @@ enum verdict_reason {
     REASON_NO_MATCHING_SUPPLY,
     REASON_PREEMPTION_EXHAUSTED,
     REASON_PRIORITY_STARVED,
+    REASON_SOLD_OUT,
 };
 enum {
     VERDICT_COUNT_MOST = 256,      /* matching and fitting machines are counted up to this number */
@@ -51,10 +52,18 @@ struct domain_coverage {
     uint32_t per_mille; /* covered part of the gang; 1000: the whole gang */
 };
 
+/* All machines with one instance type, zone and capacity type. */
+struct capacity_pool {
+    struct str instance_type, zone;
+    enum capacity_type capacity_type;
+};
+
 struct shortage {
     struct amounts deficit; /* what the Need lacks after Phase 1 */
     /* numbers of machines that match and fit, including claimed machines */
     uint32_t idle_count, speculative_count, configured_count;
+    uint32_t sold_out_count; /* Speculative machines of sold-out pools; not in speculative_count */
+    struct capacity_pool sold_out; /* the cheapest of these pools, if there is one */
     struct domain_coverage domains[VERDICT_DOMAINS_MOST]; /* gang: best domain first */
     uint32_t domain_count;
     uint32_t victims;
@@ -93,6 +102,8 @@ struct victim_weights {
 struct decide_input {
     const struct need_key *parked; /* gangs that may not acquire machines; in any order */
     size_t parked_count;
+    const struct capacity_pool *sold_out; /* pools whose Speculative machines are ignored */
+    size_t sold_out_count;
     mono_time now; /* on the clock of the inventory's idle_since */
     /* How long Idle machines are kept. 0 or IDLE_HOLD_FOREVER: for ever. */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT];
@@ -139,7 +150,8 @@ void printed_text(struct printed *p, struct str text, const char *escaped);
  *   need C F G agg=V unit=V arrival=N parked=B satisfied=B deficit=V claimed=N bootstraps=N
  *        provisions=N domain=D satisfiable=B
  *   and, on the same line, when satisfied=0:
- *        idle=N speculative=N configured=N domains=L victims=N freed=V unresolved=V reason=R
+ *        idle=N speculative=N soldout=N configured=N domains=L victims=N freed=V unresolved=V
+ *        reason=R
  *
  *   KIND M C for C F G prio=N grace=N REASON
  *   KIND M C for - prio=0 grace=N REASON         when the action is for no Need

@@ -182,6 +182,7 @@ static void decider_start(struct decider *e, const struct decide_input *input)
         const struct demand_cluster *cluster = slot_map_get(&e->needs->cluster_slots, i);
         if (cluster) e->cluster_of[i] = inventory_cluster(inv, cluster->name);
     }
+    sold_out_read(e);
 }
 
 /* Steps in their order. After the first error no further step runs. */

@@ -13,6 +13,7 @@
  *   keep_order.c   a cluster's machines in keep order
  *   steady.c       rows that take exactly their own machines in every decision
  *   replay.c       rows that take the same machines as in the last decision
+ *   sold_out.c   capacity pools whose Speculative machines are ignored
  *
  * A *source* is a range of machines of one cohort. Machines are taken from a source in id order, so
  * the taken machines are always a prefix of the source. */
@@ -36,7 +37,9 @@ struct supply_source {
     struct member_place place;
 };
 #define KEY_NONE SLOT_NONE
-#define LOG_NONE UINT32_MAX
+/* Number of the price lists with the sold-out machines, which only the verdicts read. */
+#define POOL_SOLD_OUT POOL_COUNT
+#define LOG_NONE      UINT32_MAX
 struct machine_row *source_next(struct supply_source *s); /* Returns the first member left. */
 struct machine_row *source_at(struct supply_source *s, uint32_t number);
 
@@ -215,8 +218,8 @@ struct course {
     bool has_verdict;   /* the row's verdict is valid if the row is steady or replayed */
     uint32_t own, key;  /* own: SLOT_NONE if none. key: KEY_NONE if the family has several keys */
     uint8_t stop_state; /* stop_*: the machine at which part B stopped reading */
-    float stop_less;
-    double stop_price;
+    float stop_second;
+    double stop_first;
     uint64_t types;   /* type_bits() of the types that part B reads */
     uint32_t cluster; /* slot; SLOT_NONE: the cluster has no machine */
     uint32_t own_from, own_count, rest_from, rest_count; /* in e->takes, parts A and B */
@@ -345,8 +348,11 @@ struct decider {
     /* Indexed by cluster slot of the needs table; NULL: no machine. */
     const struct cohort_cluster **cluster_of;
     uint32_t *bucket_of; /* by posting slot: bucket, domain or chain; may be outdated */
-    struct price_lists price_lists[POOL_COUNT];
-    uint64_t *touched; /* bit set by cohort slot: machines of the cohort were taken */
+    struct price_lists price_lists[POOL_SOLD_OUT + 1];
+    struct sold_out *sold_out; /* sorted */
+    uint32_t sold_out_count;
+    uint64_t sold_out_types; /* bits of their types */
+    uint64_t *touched;       /* bit set by cohort slot: machines of the cohort were taken */
     struct racks *racks;
     struct supply_pool own_pool; /* used for one walk */
     struct buckets *buckets;     /* memory for one gang at a time */
@@ -391,6 +397,14 @@ static inline uint32_t acquirable_left(const struct decider *e, const struct coh
 
     return s->decision == e->number ? s->count - s->taken : c->count;
 }
+
+/* A capacity pool of input.sold_out by the slots of its postings; SLOT_NONE: no type or zone. */
+struct sold_out {
+    uint32_t type, zone, capacity_type;
+};
+void sold_out_read(struct decider *e);
+/* True if the machines are Speculative and their pool is sold out. */
+bool cohort_sold_out(const struct decider *e, const struct cohort *c);
 
 static inline bool shape_covers(const struct decider *e, uint32_t slot,
                                 const struct resources *wanted)

@@ -229,7 +229,7 @@ static void gang_subtract_look(struct decider *e, const struct want *w, struct b
         for (uint32_t i = 0; i < bag->count; i++) {
             const struct cohort *c = bag->at[i].cohort;
             int64_t left = acquirable_left(e, c);
-            if (!left || cohort_kept(e, c)) continue;
+            if (!left || cohort_kept(e, c) || cohort_sold_out(e, c)) continue;
             if (!shape_covers(e, bag->at[i].shape, w->demand->unit)) continue;
             bucket = bucket_of(e, b, value);
             if (!bucket) return;

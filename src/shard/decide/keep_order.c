@@ -9,7 +9,7 @@
 #include "shard/decide/decider.h"
 
 struct keep_entry {
-    double price, less_dollars;
+    struct keep_rank rank;
     const struct cohort *cohort;
     uint32_t slot, look, shape, key; /* slots; key: the key that owns the cohort */
     /* In decision `used_up`, this entry and all entries before `next` have no machine left. */
@@ -40,9 +40,7 @@ static int keep_entry_compare(const void *left, const void *right)
 {
     const struct keep_entry *a = left, *b = right;
 
-    if (a->price != b->price) return a->price < b->price ? -1 : 1;
-    if (a->less_dollars != b->less_dollars) return a->less_dollars < b->less_dollars ? -1 : 1;
-    return 0; /* ids are compared only when needed */
+    return keep_rank_compare(a->rank, b->rank);
 }
 
 static bool keep_order_sort(struct decider *e, struct keep_order *o, const struct type_bag *of_type)
@@ -52,8 +50,7 @@ static bool keep_order_sort(struct decider *e, struct keep_order *o, const struc
     if (!kept_room(e, &o->at, bag->count, &o->cap, sizeof *o->at)) return false;
     for (uint32_t i = 0; i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
-        o->at[i] = (struct keep_entry){.price = item->cohort->traits.price,
-                                       .less_dollars = -cohort_reclamation_dollars(item->cohort),
+        o->at[i] = (struct keep_entry){.rank = cohort_keep_rank(item->cohort),
                                        .cohort = item->cohort,
                                        .slot = item->cohort->slot,
                                        .look = item->look,
@@ -162,7 +159,7 @@ static void keep_class(struct decider *e, const struct want *w, const struct set
     for (uint32_t i = 0; first && i < cursors->count; i++) {
         struct keep_cursor *c = &cursors->at[i];
         while ((entry = keep_cursor_entry(c)) && keep_entry_compare(entry, first) == 0) {
-            pool_add(e, class, source_of(e, entry->cohort), entry->price, entry->less_dollars);
+            pool_add(e, class, source_of(e, entry->cohort), entry->rank.first, entry->rank.second);
             keep_cursor_move(e, w, memory, c, c->at + 1);
         }
     }

@@ -167,15 +167,18 @@ void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_ki
                        const struct want *w, struct supply_source *s)
 {
     const struct traits *t = &s->cohort->traits;
-    double first = t->price;
+    double first = t->price, second = 0;
 
     if (kind == POOL_OF_SPECULATIVE) {
         first = effective_cost(t->price, t->probability,
                                penalty_dollars(w->demand->profile->interruption_bucket));
     } else if (kind == POOL_OF_VICTIMS) {
         first = -victim_score(&e->input.weights, w->demand->profile->priority, s);
+    } else if (kind == POOL_OF_EXCESS && t->occupancy == OCCUPANCY_EMPTY) {
+        first = -HUGE_VAL;
+        second = t->price;
     }
-    pool_add(e, pool, s, first, 0);
+    pool_add(e, pool, s, first, second);
 }
 
 void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
@@ -187,10 +190,11 @@ void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag
     for (uint32_t i = 0; i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
         const struct cohort *c = item->cohort;
+        struct keep_rank rank = {0};
         if (item->state != (uint32_t)state) continue;
         if (!set_matches(e, memory, item->look) || !cohort_fits(c, w->demand->unit)) continue;
-        pool_add(e, pool, source_of(e, c), by_id ? 0 : c->traits.price,
-                 by_id ? 0 : -cohort_reclamation_dollars(c));
+        if (!by_id) rank = cohort_keep_rank(c);
+        pool_add(e, pool, source_of(e, c), rank.first, rank.second);
     }
 }
 

@@ -19,7 +19,8 @@ static void tail_add(struct decider *e, const struct cohort *c, uint32_t type)
     struct runs *tails = &e->tails;
     uint32_t left = source_left(e, s);
 
-    if (!left) return;
+    if (!left || c->traits.occupancy == OCCUPANCY_HELD) return;
+    e->decision.excess += left;
     decider_grow(e, &tails->at, tails->count, &tails->cap, sizeof *tails->at);
     decider_grow(e, &tails->types, tails->count, &tails->type_cap, sizeof type);
     if (e->err) return;
@@ -36,7 +37,6 @@ static void tails_make(struct decider *e)
         const struct cohort_cluster *cluster = slot_map_get(clusters, i);
         if (!cluster || !e->ready[i]) continue;
         if (cluster->machines[MACHINE_CONFIGURED] == e->claimed[i]) continue; /* none are left */
-        e->decision.excess += cluster->machines[MACHINE_CONFIGURED] - e->claimed[i];
         for (uint32_t k = 0; k < cluster->configured.count; k++) {
             const struct bag *bag = &cluster->configured.at[k].bag;
             for (uint32_t m = 0; m < bag->count; m++) {
@@ -53,6 +53,7 @@ void tails_add(struct decider *e, const struct want *w, const struct set_memory 
 
     for (uint32_t i = 0; i < e->tails.count; i++) {
         struct supply_source *tail = &e->tails.at[i];
+        if (tail->cohort->traits.cordon) continue;
         if (!set_names_type(memory, e->tails.types[i])) continue;
         /* skip looks that cannot be in the gang's domain */
         if (mark & ~e->inventory->look_briefs[tail->cohort->traits.look->slot].marks) continue;

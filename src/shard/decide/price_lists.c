@@ -52,6 +52,7 @@ static int price_list_compare(const void *left, const void *right)
 
 static void price_lists_make(struct decider *e, enum pool_state state, struct price_lists *all)
 {
+    bool sold_out = state == POOL_SOLD_OUT;
     const struct inventory *inv = e->inventory;
     uint32_t size = 16;
 
@@ -61,9 +62,11 @@ static void price_lists_make(struct decider *e, enum pool_state state, struct pr
     all->by_outfit_mask = size - 1;
     for (uint32_t i = 0; i < inv->look_slots.used; i++) {
         const struct look *look = slot_map_get(&inv->look_slots, i);
-        for (uint32_t k = 0; look && k < look->pools[state].count; k++) {
-            const struct bag_item *item = &look->pools[state].at[k];
-            if (item->cohort->count) price_list_put(e, all, inv->look_briefs[i].type, item);
+        const struct bag *bag = look ? &look->pools[sold_out ? POOL_SPECULATIVE : state] : NULL;
+        for (uint32_t k = 0; bag && k < bag->count; k++) {
+            const struct bag_item *item = &bag->at[k];
+            if (item->cohort->count && cohort_sold_out(e, item->cohort) == sold_out)
+                price_list_put(e, all, inv->look_briefs[i].type, item);
         }
     }
     if (all->count) qsort(all->at, all->count, sizeof(struct price_list *), price_list_compare);

@@ -69,8 +69,10 @@ static void transcript_amounts(struct printed *t, const char *name, const struct
 
 static void transcript_shortage(struct printed *t, const struct shortage *s)
 {
-    printed_add(t, " idle=%" PRIu32 " speculative=%" PRIu32 " configured=%" PRIu32 " domains=%s",
-                s->idle_count, s->speculative_count, s->configured_count,
+    printed_add(t,
+                " idle=%" PRIu32 " speculative=%" PRIu32 " soldout=%" PRIu32 " configured=%" PRIu32
+                " domains=%s",
+                s->idle_count, s->speculative_count, s->sold_out_count, s->configured_count,
                 s->domain_count ? "" : "-");
     for (uint32_t i = 0; i < s->domain_count; i++) {
         if (i) printed_add(t, ",");

@@ -53,14 +53,11 @@ static int tail_compare(const void *left, const void *right)
 {
     const struct cohort *a = (*(struct supply_source *const *)left)->cohort;
     const struct cohort *b = (*(struct supply_source *const *)right)->cohort;
-    double a_dollars = cohort_reclamation_dollars(a), b_dollars = cohort_reclamation_dollars(b);
 
     if (a->traits.cluster != b->traits.cluster) {
         return str_compare(cluster_text(a->traits.cluster), cluster_text(b->traits.cluster));
     }
-    if (a->traits.price != b->traits.price) return a->traits.price > b->traits.price ? -1 : 1;
-    if (a_dollars != b_dollars) return a_dollars < b_dollars ? -1 : 1;
-    return 0;
+    return keep_rank_compare(cohort_keep_rank(b), cohort_keep_rank(a));
 }
 
 /* Lists the machines of one tail in descending order, with the Need that each machine is drained

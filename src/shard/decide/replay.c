@@ -164,7 +164,7 @@ static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
             const struct cohort *c = bag->at[k].cohort;
             struct take left = {c->slot, (uint32_t)c->birth, acquirable_left(e, c)};
             if (cohort_kept(e, c)) *ret_kept = true;
-            if (left.count) take_add(e, &e->ties, &left);
+            if (left.count && !cohort_sold_out(e, c)) take_add(e, &e->ties, &left);
         }
     }
 }
@@ -239,8 +239,8 @@ static bool mark_is_met(const struct course *c, const struct cohort_change *of)
 {
     if (of->state == MACHINE_CREATING || !(type_bits(of->type) & c->types)) return false;
     if (of->state != c->stop_state) return of->state == MACHINE_CONFIGURED;
-    if (of->price != c->stop_price) return of->price < c->stop_price;
-    return of->less_dollars <= c->stop_less;
+    if (of->keep_first != c->stop_first) return of->keep_first < c->stop_first;
+    return of->keep_second <= c->stop_second;
 }
 
 /* True if no open mark is a machine that part B read. Part B reads machines in keep order and stops
@@ -424,17 +424,19 @@ static void replay_stop_write(struct decider *e, const struct want *w, struct co
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];
     const struct cohort *cohort = slot_map_held(&e->inventory->cohort_slots, last->cohort);
+    struct keep_rank rank;
 
     c->types = set_recall(e, w->demand->kind->set)->type_bits;
     if (w->gang) { /* a gang read all machines */
         c->stop_state = MACHINE_CONFIGURING;
-        c->stop_price = c->stop_less = INFINITY;
+        c->stop_first = c->stop_second = INFINITY;
         ties_write(e, w, c);
         return;
     }
     c->stop_state = cohort->traits.state;
-    c->stop_price = cohort->traits.price;
-    c->stop_less = (float)-cohort_reclamation_dollars(cohort);
+    rank = cohort_keep_rank(cohort);
+    c->stop_first = rank.first;
+    c->stop_second = (float)rank.second;
 }
 
 void replay_rested(struct decider *e, struct want *w)

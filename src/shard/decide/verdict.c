@@ -9,6 +9,7 @@ const char *verdict_reason_name(enum verdict_reason reason)
     case REASON_NO_MATCHING_SUPPLY: return "NO_MATCHING_SUPPLY";
     case REASON_PREEMPTION_EXHAUSTED: return "PREEMPTION_EXHAUSTED";
     case REASON_PRIORITY_STARVED: return "PRIORITY_STARVED";
+    case REASON_SOLD_OUT: return "SOLD_OUT";
     case REASON_NONE: break;
     }
     return "";
@@ -39,6 +40,7 @@ static enum verdict_reason verdict_reason_of(const struct want *w)
 {
     const struct shortage *s = w->shortage;
 
+    if (w->live && s->sold_out_count) return REASON_SOLD_OUT;
     if (w->gang && (w->parked || !w->has_domain || !w->satisfiable)) {
         return REASON_TOPOLOGY_UNSATISFIABLE;
     }
@@ -47,6 +49,28 @@ static enum verdict_reason verdict_reason_of(const struct want *w)
     }
     if (w->live && s->victims) return REASON_PREEMPTION_EXHAUSTED;
     return REASON_PRIORITY_STARVED;
+}
+
+static void shortage_name_sold_out(struct decider *e, const struct want *w,
+                                   const struct set_memory *memory, struct shortage *s)
+{
+    struct price_walk walk = price_walk_begin(e, POOL_SOLD_OUT, memory, w->demand->unit);
+    const struct price_item *best = NULL;
+    const struct price_list *list;
+    const struct traits *t;
+
+    while ((list = price_walk_next(e, &walk)))
+        for (uint32_t i = 0; i < list->count; i++)
+            if ((!best || list->items[i].price < best->price) &&
+                set_matches(e, memory, list->items[i].look))
+                best = &list->items[i];
+    if (!best) return;
+    t = &((const struct cohort *)slot_map_held(&e->inventory->cohort_slots, best->cohort))->traits;
+    s->sold_out.capacity_type = (enum capacity_type)t->capacity_type;
+    if (t->look->postings[LOOK_TYPE])
+        s->sold_out.instance_type = posting_value(t->look->postings[LOOK_TYPE]);
+    if (t->look->postings[LOOK_ZONE])
+        s->sold_out.zone = posting_value(t->look->postings[LOOK_ZONE]);
 }
 
 static void shortage_finish(struct decider *e, struct want *w)
@@ -58,6 +82,10 @@ static void shortage_finish(struct decider *e, struct want *w)
                                                 VERDICT_COUNT_MOST);
     s->speculative_count = (uint32_t)price_lists_count(e, POOL_SPECULATIVE, memory, w->demand->unit,
                                                        true, VERDICT_COUNT_MOST);
+    if (e->sold_out_count)
+        s->sold_out_count = (uint32_t)price_lists_count(e, POOL_SOLD_OUT, memory, w->demand->unit,
+                                                        true, VERDICT_COUNT_MOST);
+    if (s->sold_out_count) shortage_name_sold_out(e, w, memory, s);
     s->configured_count = verdict_count_configured(e, w, memory);
     s->unresolved = want_rest(e, w);
     s->reason = verdict_reason_of(w);

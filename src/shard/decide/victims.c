@@ -88,6 +88,7 @@ static void victims_add(struct decider *e, struct victim_list *list, const struc
     const struct cohort *c = item->cohort;
     const struct supply_source *s;
 
+    if (c->traits.cordon) return; /* no Need could use the machine afterwards */
     if (item->key != SLOT_NONE && key_all(e, item->key)) {
         victim_put_claimed(e, list, c, 0, c->count, e->keys[item->key].steady_row);
         return;
@@ -97,8 +98,9 @@ static void victims_add(struct decider *e, struct victim_list *list, const struc
         const struct log_entry *entry = &e->log.at[i];
         victim_put_claimed(e, list, c, entry->from, entry->count, entry->want);
     }
-    /* A cluster that sent no roll-up yet has no excess: its unclaimed machines are victims. */
-    if (!e->ready[c->traits.cluster->slot]) {
+    /* Unclaimed machines are victims if they are not excess: held machines, and those of a cluster
+     * that sent no roll-up yet. */
+    if (!e->ready[c->traits.cluster->slot] || c->traits.occupancy == OCCUPANCY_HELD) {
         victim_put(e, list, c, s->taken, source_left(e, s), cohort_stamped_priority(c));
     }
 }

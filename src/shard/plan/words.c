@@ -174,6 +174,7 @@ static void words_add_shortage(struct printed *line, const struct need_verdict *
     printed_add(line, " (%s): ", verdict_reason_name(s->reason));
     switch (s->reason) {
     case REASON_TOPOLOGY_UNSATISFIABLE: words_add_topology(line, verdict); break;
+    case REASON_SOLD_OUT: printed_add(line, "the pools that could serve it are sold out"); break;
     case REASON_NO_MATCHING_SUPPLY:
         printed_add(line, "no machine matches and is large enough");
         break;

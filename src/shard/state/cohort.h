@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inventory as the decision engine reads it. A cohort contains all machines with equal planned
- * state, cluster, look, shape, capacity type, price, probability, stamp and promise, in id order.
+ * state, cluster, look, shape, capacity type, price, probability, stamp, promise and occupancy, in id
+ * order.
  *
  *   word      a text that is shared               posting   a label and the looks that carry it
  *   cluster   its Configured and Configuring      look      instance type, zone and labels
@@ -13,8 +14,11 @@
  * are reused, so only (slot, birth) identifies an object. */
 #ifndef SHARD_STATE_COHORT_H
 #define SHARD_STATE_COHORT_H
+#include <math.h>
+
 #include "base/order.h"
 #include "model/machine.h"
+#include "model/penalty.h"
 #include "shard/state/inventory.h"
 #include "shard/state/table.h"
 
@@ -56,8 +60,9 @@ struct cohort_cluster {
     struct table_link link;
     uint32_t slot, len;
     struct type_bags configured, configuring;
-    struct bag others;                      /* cohorts of the cluster in any other state */
-    uint32_t machines[MACHINE_STATE_COUNT]; /* indexed by planned state */
+    struct bag others; /* cohorts of the cluster in any other state */
+    /* Indexed by planned state; MACHINE_UNSPECIFIED: the hidden machines. */
+    uint32_t machines[MACHINE_STATE_COUNT];
     char text[];
 };
 static inline struct str cluster_text(const struct cohort_cluster *c) /* NULL: the empty text */
@@ -189,7 +194,17 @@ struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at 
     double price, probability;
     uint8_t state;         /* enum machine_state */
     uint8_t capacity_type; /* enum capacity_type */
+    uint8_t occupancy;     /* enum occupancy */
+    uint8_t disruption;    /* penalty bucket of an evictable machine */
+    uint8_t cordon;        /* enum machine_cordon */
 };
+/* True if the machines take no part in decisions. Their cohort is in no bag that a decision reads. */
+static inline bool traits_hidden(const struct traits *t)
+{
+    if (t->cordon == CORDON_NONE) return false;
+    return t->cordon == CORDON_EMPTY ||
+           (t->state != MACHINE_CONFIGURED && t->state != MACHINE_CONFIGURING);
+}
 /* The cluster that the machines are bound to; NULL: none. */
 static inline struct cohort_cluster *traits_bound(const struct traits *t)
 {
@@ -222,6 +237,31 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
     return c->traits.stamp ? c->traits.stamp->reclamation_dollars : 0;
 }
 
+/* The keep order (decision.md) sorts by two numbers, then by id. Held machines are before, and empty
+ * machines behind all others. */
+struct keep_rank {
+    double first, second;
+};
+static inline struct keep_rank cohort_keep_rank(const struct cohort *c)
+{
+    const struct traits *t = &c->traits;
+
+    switch ((enum occupancy)t->occupancy) {
+    case OCCUPANCY_HELD: return (struct keep_rank){-HUGE_VAL, t->price};
+    case OCCUPANCY_EMPTY: return (struct keep_rank){HUGE_VAL, t->price};
+    case OCCUPANCY_EVICTABLE: return (struct keep_rank){t->price, -penalty_dollars(t->disruption)};
+    case OCCUPANCY_UNKNOWN: break;
+    }
+    return (struct keep_rank){t->price, -cohort_reclamation_dollars(c)};
+}
+
+static inline int keep_rank_compare(struct keep_rank a, struct keep_rank b)
+{
+    if (a.first != b.first) return a.first < b.first ? -1 : 1;
+    if (a.second != b.second) return a.second < b.second ? -1 : 1;
+    return 0; /* ids are compared only when needed */
+}
+
 /* A change that can affect an engine's caches: a machine joined or left a cohort of a cluster or
  * key; a key appeared or disappeared; or an Idle machine was kept for a key or is no longer kept.
  * An engine that missed more than CHANGES_KEPT changes must assume that everything changed. */
@@ -229,8 +269,8 @@ struct cohort_change {
     uint32_t key, family;   /* slots of what the machine was bought for; SLOT_NONE: nothing */
     uint32_t cohort, birth; /* birth: lower half; cohort SLOT_NONE: only the key changed */
     uint32_t cluster;       /* SLOT_NONE: no cluster */
-    float less_dollars;     /* negated dollars, which the keep order compares after the price */
-    double price;
+    float keep_second;      /* keep_rank, the second number rounded */
+    double keep_first;
     uint8_t type;  /* type_bit() */
     uint8_t state; /* enum machine_state */
     int8_t by;     /* 1: joined, -1: left */

@@ -38,6 +38,7 @@ enum err traits_take(struct inventory *inv, const struct machine *machine, mono_
     memset(&t, 0, sizeof t);
     t.state = (uint8_t)state;
     t.capacity_type = (uint8_t)machine->capacity_type;
+    t.cordon = (uint8_t)machine->cordon;
     t.price = machine->price_per_hour == 0 ? 0 : machine->price_per_hour; /* -0 is 0 */
     t.probability = machine->interruption_probability == 0 ? 0 : machine->interruption_probability;
     /* A machine is not bound to a cluster while it is created (machine_invariant). */
@@ -65,7 +66,7 @@ enum err traits_take(struct inventory *inv, const struct machine *machine, mono_
 /* Returns the cluster of the Need that the machines were bought for; NULL: none. */
 static struct cohort_cluster *own_cluster(const struct traits *t)
 {
-    if (!t->stamp || !t->stamp->fingerprint) return NULL;
+    if (!t->stamp || !t->stamp->fingerprint || traits_hidden(t)) return NULL;
     switch (t->state) {
     case MACHINE_CONFIGURED:
     case MACHINE_CONFIGURING:
@@ -78,7 +79,7 @@ static struct type_bags *cohort_type_bags(const struct cohort *cohort)
 {
     const struct traits *t = &cohort->traits;
 
-    if (!t->cluster) return NULL;
+    if (!t->cluster || traits_hidden(t)) return NULL;
     if (t->state == MACHINE_CONFIGURED) return &t->cluster->configured;
     return t->state == MACHINE_CONFIGURING ? &t->cluster->configuring : NULL;
 }
@@ -114,6 +115,7 @@ struct bag *cohort_bag_of(const struct inventory *inv, const struct cohort *coho
 {
     const struct traits *t = &cohort->traits;
 
+    if (kind != BAG_CLUSTER && traits_hidden(t)) return NULL;
     switch (kind) {
     case BAG_CLUSTER:
         if (cohort_type_bags(cohort)) return type_bag_find(inv, cohort);
@@ -259,13 +261,12 @@ static void cohort_release(void *inv, void *object)
     traits_give(inv, &((struct cohort *)object)->traits);
 }
 
-static const struct shared_kind cohort_kind = {
-    SHARED_KEY(cohort, traits.cluster, traits.capacity_type),
-    SHARED_TABLE(inventory, cohorts, cohort),
-    SHARED_SLOTS(inventory, cohort_slots, cohort),
-    .born = cohort_born,
-    .gone = cohort_gone,
-    .release = cohort_release};
+static const struct shared_kind cohort_kind = {SHARED_KEY(cohort, traits.cluster, traits.cordon),
+                                               SHARED_TABLE(inventory, cohorts, cohort),
+                                               SHARED_SLOTS(inventory, cohort_slots, cohort),
+                                               .born = cohort_born,
+                                               .gone = cohort_gone,
+                                               .release = cohort_release};
 
 enum err cohort_take(struct inventory *inv, const struct traits *own_traits,
                      struct cohort **ret_cohort)

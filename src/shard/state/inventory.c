@@ -43,6 +43,7 @@ static void inventory_count_row(struct inventory *inv, const struct machine_row 
 
     inv->counts.machines += one;
     inv->counts.by_state[t->state][t->capacity_type] += one;
+    inv->counts.cordoned[t->cordon] += one;
     if (row->planned) inv->counts.planned += one;
 }
 
@@ -298,6 +299,7 @@ static enum err planned_cohort(struct inventory *inv, const struct traits *actua
 
     traits_share(&t);
     t.state = (uint8_t)plan_rules[plan->action].to;
+    t.occupancy = t.disruption = 0;
     shared_give(inv, &promise_kind, t.promise);
     t.promise = NULL;
     if (plan->action == PLANNED_DRAIN) {
@@ -334,6 +336,15 @@ static enum err row_refresh(struct inventory *inv, struct machine_row *row, stru
     return ERR_OK;
 }
 
+/* A machine that stays Configured for its cluster keeps its occupancy. */
+static void occupancy_carry(const struct traits *from, struct traits *to)
+{
+    if (to->state != MACHINE_CONFIGURED || from->state != MACHINE_CONFIGURED) return;
+    if (from->cluster != to->cluster) return;
+    to->occupancy = from->occupancy;
+    to->disruption = from->disruption;
+}
+
 /* Applies all of the record except origin and host_ref. */
 static enum err row_change(struct inventory *inv, struct machine_row *row,
                            const struct machine *machine, mono_time idle_since)
@@ -344,7 +355,10 @@ static enum err row_change(struct inventory *inv, struct machine_row *row,
     struct traits traits;
     enum err err = traits_take(inv, machine, idle_since, &traits);
 
-    if (!err) err = cohort_take(inv, &traits, &cohort);
+    if (!err) {
+        occupancy_carry(&row_actual(inv, row)->traits, &traits);
+        err = cohort_take(inv, &traits, &cohort);
+    }
     if (err) return err;
     inventory_count_row(inv, row, false);
     err = keep_plan ? row_refresh(inv, row, cohort) : row_move(inv, row, cohort, true);
@@ -387,6 +401,28 @@ enum err inventory_apply(struct inventory *inventory, const struct machine *mach
     }
     if (replaced) row_bury(inventory, replaced);
     return err;
+}
+
+enum err inventory_occupy(struct inventory *inventory, struct str id, enum occupancy occupancy,
+                          uint8_t disruption)
+{
+    struct machine_row *row = inventory_row(inventory, id);
+    struct cohort *cohort;
+    struct traits traits;
+    enum err err;
+
+    if (!row) return ERR_NOT_FOUND;
+    traits = row_actual(inventory, row)->traits;
+    if (traits.state != MACHINE_CONFIGURED) return ERR_OK;
+    if (occupancy != OCCUPANCY_EVICTABLE) disruption = 0;
+    if (traits.occupancy == occupancy && traits.disruption == disruption) return ERR_OK;
+    traits.occupancy = (uint8_t)occupancy;
+    traits.disruption = disruption;
+    traits_share(&traits);
+    err = cohort_take(inventory, &traits, &cohort);
+    if (err) return err;
+    return row->planned ? row_refresh(inventory, row, cohort)
+                        : row_move(inventory, row, cohort, true);
 }
 
 enum err inventory_remove(struct inventory *inventory, struct str id)
@@ -480,7 +516,10 @@ enum err inventory_get(const struct inventory *inventory, struct str id, struct 
     if (t->state == MACHINE_CREATING) e.machine.destination = cluster_text(t->cluster);
     e.machine.stamp = stamp_view(t->stamp);
     e.machine.promised = promise_view(t->promise);
+    e.machine.cordon = (enum machine_cordon)t->cordon;
     e.idle_since.ms = row->idle_since_ms;
+    e.occupancy = (enum occupancy)t->occupancy;
+    e.disruption = t->disruption;
     e.planned = (enum planned_action)row->planned;
     e.planned_state = (enum machine_state)row_cohort(inventory, row)->traits.state;
     *ret_entry = e;

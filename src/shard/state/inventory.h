@@ -43,9 +43,23 @@ struct plan {
     struct machine_promise promised; /* Drain: the Need that gets the machine, or none */
 };
 
+/* What a machine runs, as its operator reports it. Only a Configured machine has an occupancy; every
+ * other state, and each change of the state, makes it unknown. */
+enum occupancy {
+    OCCUPANCY_UNKNOWN,
+    OCCUPANCY_EMPTY,
+    OCCUPANCY_EVICTABLE, /* everything may be evicted, and probably has room elsewhere */
+    OCCUPANCY_HELD,      /* something may not be evicted, or has no room elsewhere */
+};
+/* `disruption` is the penalty bucket of an evictable machine; other machines ignore it. Does nothing
+ * if the machine is not Configured. ERR_NOT_FOUND, ERR_NOMEM. */
+enum err inventory_occupy(struct inventory *inventory, struct str id, enum occupancy occupancy,
+                          uint8_t disruption);
+
 struct inventory_counts {
     uint32_t machines, planned; /* planned: machines with a queued action */
     uint32_t by_state[MACHINE_STATE_COUNT][CAPACITY_TYPE_COUNT];
+    uint32_t cordoned[CORDON_COUNT]; /* CORDON_NONE: all others */
 };
 struct inventory_stats {
     uint32_t machines, cohorts, looks, shapes, stamps, keys, clusters, words;
@@ -81,6 +95,8 @@ enum err inventory_unplan(struct inventory *inventory, struct str id);
 struct inventory_entry {
     struct machine machine; /* the real record; texts are borrowed until the next change */
     mono_time idle_since;   /* valid only for an Idle machine */
+    enum occupancy occupancy;
+    uint8_t disruption; /* of an evictable machine */
     enum planned_action planned;
     enum machine_state planned_state; /* the real state if nothing is planned */
 };

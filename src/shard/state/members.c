@@ -121,12 +121,14 @@ static bool is_creditable(const struct cohort *cohort)
     const struct traits *t = &cohort->traits;
 
     if (cohort->own != SLOT_NONE) return true;
+    if (traits_hidden(t)) return false;
     return t->cluster && (t->state == MACHINE_CONFIGURED || t->state == MACHINE_CONFIGURING);
 }
 
 struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort)
 {
     const struct key *own = cohort_key(inv, cohort);
+    struct keep_rank rank = cohort_keep_rank(cohort);
     uint32_t slot = inv->look_briefs[cohort->traits.look->slot].type;
     const struct posting *type =
         slot == SLOT_NONE ? NULL : slot_map_held(&inv->posting_slots, slot);
@@ -138,8 +140,8 @@ struct cohort_change cohort_change_of(const struct inventory *inv, const struct 
         .cohort = cohort->slot,
         .birth = (uint32_t)cohort->birth,
         .cluster = cohort->traits.cluster->slot,
-        .less_dollars = (float)-cohort_reclamation_dollars(cohort),
-        .price = cohort->traits.price,
+        .keep_second = (float)rank.second,
+        .keep_first = rank.first,
         .type = type ? type_bit(posting_value(type)) : (uint8_t)TYPE_BIT_ANY,
         .state = cohort->traits.state,
     };
@@ -151,7 +153,9 @@ static void count_changed(struct inventory *inv, const struct cohort *cohort, in
     struct cohort_cluster *bound = traits_bound(&cohort->traits);
     struct key *own = cohort_key(inv, cohort);
 
-    if (bound) bound->machines[cohort->traits.state] += machines;
+    if (bound)
+        bound->machines[traits_hidden(&cohort->traits) ? MACHINE_UNSPECIFIED
+                                                       : cohort->traits.state] += machines;
     if (own) {
         own->version++;
         own->family->version++;

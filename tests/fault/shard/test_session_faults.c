@@ -32,9 +32,9 @@ static const struct profile profile = {.fingerprint = {"p=0", 3}};
 
 /* -- the owner -- */
 
-static void on_open(void *owner, struct str cluster, bool reports_drains)
+static void on_open(void *owner, struct str cluster, enum operator_link)
 {
-    (void)owner, (void)cluster, (void)reports_drains;
+    (void)owner, (void)cluster;
     CHECK_SIZE("they take turns", play.opened++, play.closed);
 }
 

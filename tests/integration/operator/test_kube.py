@@ -69,9 +69,15 @@ class Kube(kube_apiserver.ApiServer):
         """As a kubelet ends a pod that is to go."""
         self.ask("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
 
-    def node(self, machine, provider_id):
+    def node(self, machine, provider_id, cpu=0):
+        status = {"allocatable": {"cpu": str(cpu), "pods": "110"}} if cpu else {}
         self.must("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": machine},
-                                            "spec": {"providerID": provider_id}})
+                                            "spec": {"providerID": provider_id}, "status": status})
+
+    def bind(self, pod, machine):
+        self.must("POST", f"/api/v1/namespaces/default/pods/{pod}/binding", {
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": machine}})
 
     def requests(self):
         return {item["metadata"]["name"]: item for item in self.all(GROUP + "/capacityrequests")}
@@ -169,9 +175,7 @@ def life():
         s.wait("machines on show", lambda: sorted(s.kube.upcoming().values()) == ["Ready"] * 3)
         for machine, pod in zip(sorted(s.kube.upcoming()), sorted(names)):  # as a scheduler
             s.kube.node(machine, "x://" + machine)
-            s.kube.must("POST", f"/api/v1/namespaces/default/pods/{pod}/binding", {
-                "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": machine}})
+            s.kube.bind(pod, machine)
         s.operator.again()
         s.kube.pod("late")
         s.phases(names | {"late"}, "Acknowledged")
@@ -285,9 +289,54 @@ def reclaim():
             check(s.operator.stop() == 0, "did not end well before a server that does not answer")
 
 
+def occupied():
+    """The empty machine goes, whichever it is; bare pods, a budget, and a lack of room elsewhere hold a machine."""
+    with Scene() as s:
+        for number in range(4):
+            s.kube.pod(f"web-{number}")
+        s.configured(4)
+        s.wait("machines on show", lambda: sorted(s.kube.upcoming().values()) == ["Ready"] * 4)
+        machines = sorted(s.kube.upcoming())
+        for number, machine in enumerate(machines):
+            s.kube.node(machine, "x://" + machine, cpu=16)
+            s.kube.bind(f"web-{number}", machine)
+        s.wait("reported", lambda: s.operator.metric("muster_operator_occupancy_machines") == 4)
+        s.world.settled()
+        s.kube.remove("web-0")  # on the machine that would be kept to the last
+        s.configured(3)
+        s.world.settled()
+        s.wait("it is gone", lambda: sorted(s.kube.upcoming()) == machines[1:])
+        s.kube.must("POST", "/api/v1/namespaces/default/pods", {
+            **POD, "metadata": {"name": "guest", "labels": {"app": "guest"}, "annotations": {"bigfleet.lucy.sh/ignore": "true"},
+                                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r",
+                                                     "controller": True}]},
+            "spec": {"nodeName": machines[2], "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "4"}}}]}})
+        s.kube.must("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", {
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "guests"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guest"}}}})
+        s.kube.remove("web-2")
+        s.phases({"web-1", "web-3"}, "Acknowledged")
+        s.world.settled()
+        check(sorted(s.kube.upcoming()) == machines[1:], "the budget holds the machine")
+        s.kube.must("DELETE", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/guests")
+        s.wait("no room", lambda: s.world.shard.metric("muster_shard_reclaims_withheld_total") >= 1)
+        s.world.settled()
+        check(sorted(s.kube.upcoming()) == machines[1:], "the others are full")
+        check("deletionTimestamp" not in pod(s, "guest")["metadata"], "the guest was evicted")
+        check(s.operator.metric("muster_operator_kube_evictions_total") == 0, "no pod was evicted")
+        node = s.kube.must("GET", "/api/v1/nodes/" + machines[1])
+        node["status"]["allocatable"]["cpu"] = "20"
+        s.kube.must("PUT", f"/api/v1/nodes/{machines[1]}/status", node)
+        s.wait("now it is evicted", lambda: s.kube.ask("GET", "/api/v1/namespaces/default/pods/guest")[0] == 404 or
+               "deletionTimestamp" in pod(s, "guest")["metadata"])
+        s.kube.remove("guest")
+        s.configured(2)
+        check("web-1" in {one["metadata"]["name"] for one in s.kube.all("/api/v1/pods")}, "a bare pod was lost")
+
+
 def pod(scene, name):
     return scene.kube.must("GET", "/api/v1/namespaces/default/pods/" + name)
 
 
 if __name__ == "__main__":
-    run_cases([life, rejected, reclaim])
+    run_cases([life, rejected, reclaim, occupied])

@@ -137,6 +137,25 @@ def a_reclaim_survives_kill_9():
         wait_for("forgotten when the machine has left", lambda: a.orders() == 0)
 
 
+def a_machine_that_leaves_while_the_operator_is_dead_is_not_shown():
+    """The shard keeps the last report of such a machine for the next session, and the operator never saw the machine."""
+    with OperatorWorld(machines=60) as world:
+        world.shard.start().wait_ready()
+        a = world.muster_operator("cluster-a", [request("web", 2)])
+        a.start().wait_ready()
+        a.wait_ready_nodes(2)
+        a.kill()
+        gone = {m["id"] for m in world.machines("Configured")}
+        for machine in gone:
+            world.provider.control("place", machine=machine, state="Idle")
+        world.wait_configured("cluster-a", 0)
+        wait_for("the shard wants them again", lambda: "outcome=no_session" in world.shard.text())
+        a.say()
+        a.start().wait_ready()
+        wait_for("the shard reported everything", lambda: a.metric("muster_operator_rollups_acknowledged_total") >= 8)
+        wait_for("nothing is shown that left", lambda: not a.nodes())
+
+
 def alive(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
@@ -231,5 +250,5 @@ def a_hostile_shard_address():
 
 if __name__ == "__main__":
     run_cases([demand_met_edited_released, a_bad_edit_keeps_the_demand, reclaims_run_the_users_command,
-               a_reclaim_survives_kill_9, either_side_may_be_away, identities, two_of_one_cluster,
-               a_hostile_shard_address])
+               a_reclaim_survives_kill_9, a_machine_that_leaves_while_the_operator_is_dead_is_not_shown,
+               either_side_may_be_away, identities, two_of_one_cluster, a_hostile_shard_address])

@@ -62,9 +62,9 @@ static void tell_state(struct str cluster, struct str id, enum machine_state sta
     sessions_node_state(p.sessions, cluster, id, !bound, buf_peek(&p.writer.frame));
 }
 
-static void on_open(void *owner, struct str cluster, bool reports_drains)
+static void on_open(void *owner, struct str cluster, enum operator_link)
 {
-    (void)owner, (void)reports_drains;
+    (void)owner;
     printf("open %.*s\n", STR_ARG(cluster));
     tell_state(cluster, STR("m-1"), MACHINE_CONFIGURED);
     sessions_resynced(p.sessions, cluster);

@@ -121,7 +121,7 @@ def demand_wakes_a_cycle():
 def who_rests():
     """The page /rests says of each machine that is left alone why, and for how long."""
     with World(machines=30, refuse_rate={"Create": 1, "": 0}, refuse_text="no capacity in this zone",
-               options=["--rest-first", "1h"]) as world:
+               refuse_status="INTERNAL", options=["--rest-first", "1h"]) as world:
         shard = world.shard.start().wait_ready()
 
         def page():

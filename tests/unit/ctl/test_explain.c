@@ -102,6 +102,35 @@ TEST(what_a_machine_is_for_and_waits_for)
     check_machine("  planned    a call to its provider or operator is under way\n");
 }
 
+TEST(what_a_machine_runs)
+{
+    static const struct {
+        uint32_t evictable, held;
+        bool no_room;
+        const char *line;
+    } cases[] = {
+        {0, 0, false, "  runs       nothing, so that it is taken back before busy machines\n"},
+        {1, 0, false, "  runs       1 pod that may be evicted\n"},
+        {3, 2, false,
+         "  runs       5 pods, of which 2 may not be evicted now (without a controller, or held by "
+         "a "
+         "PodDisruptionBudget): only a preemption takes it\n"},
+        {2, 0, true,
+         "  runs       2 pods without room on the cluster's other machines: only a preemption "
+         "takes "
+         "it\n"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        some_machine("Configured");
+        machine.occupancy_known = true;
+        machine.evictable_pods = cases[i].evictable;
+        machine.held_pods = cases[i].held;
+        machine.no_room = cases[i].no_room;
+        check_machine(cases[i].line);
+    }
+}
+
 TEST(a_machine_whose_domain_was_taken)
 {
     some_machine("Configured");

@@ -196,3 +196,37 @@ TEST(a_group_is_written_as_the_original_does)
               STR("zone\0a=1,;e Exists ;k In x,y;k In y;k NotIn x;"));
     buf_deinit(&out);
 }
+
+TEST(what_the_shard_reports_about_a_row_holds_for_each_of_its_requests)
+{
+    struct capacity_request request = request_of(1);
+    struct supply supply = {.lacking = 2, .reason = "NO_MATCHING_SUPPLY"};
+    struct str fingerprint;
+    size_t cursor = 0;
+    char copy[FINGERPRINT_MAX];
+
+    open_demand();
+    CHECK_OK("a", demand_put(demand, STR("a"), &request, NULL, &note));
+    CHECK_OK("b", demand_put(demand, STR("b"), &request, NULL, &note));
+    request.priority = 9;
+    CHECK_OK("c", demand_put(demand, STR("c"), &request, NULL, &note));
+    fingerprint = demand_next(demand, &cursor)->profile.fingerprint;
+    memcpy(copy, fingerprint.at, fingerprint.len);
+    fingerprint = str_of(copy, fingerprint.len);
+    CHECK("none yet", !demand_supply(demand, STR("a")));
+    CHECK_OK("put", demand_supply_put(demand, fingerprint, STR_EMPTY, &supply));
+    CHECK("a and b", demand_supply(demand, STR("a"))->lacking == 2 &&
+                         demand_supply(demand, STR("b")) == demand_supply(demand, STR("a")));
+    CHECK("another row", !demand_supply(demand, STR("c")) && !demand_supply(demand, STR("d")));
+    demand_remove(demand, STR("a"));
+    demand_remove(demand, STR("b"));
+    request.priority = 0;
+    CHECK_OK("a", demand_put(demand, STR("a"), &request, NULL, &note));
+    CHECK("the shard does not repeat it", demand_supply(demand, STR("a")));
+    CHECK_OK("no report", demand_supply_put(demand, fingerprint, STR_EMPTY, NULL));
+    CHECK("forgotten", !demand_supply(demand, STR("a")));
+    CHECK_OK("put", demand_supply_put(demand, fingerprint, STR_EMPTY, &supply));
+    demand_supplies_forget(demand);
+    CHECK("by a new session", !demand_supply(demand, STR("a")));
+    demand_close(demand);
+}

@@ -129,6 +129,12 @@ TEST(what_is_wrong_is_named)
         {"[[requests]]\nname = 'x'\nresources = 4", "resources: must be a table"},
         {"[requests]\nname = 'x'", "requests: must be a list"},
         {"demand = []", "unknown key 'demand'"},
+        {"requests = []\nmachines = 3", "machines: must be a list of at most 65536 machines"},
+        {"requests = []\n[[machines]]\nheld = 1", "machines[0]: machine: is missing"},
+        {"requests = []\n[[machines]]\nmachine = ''", "machines[0]: machine: empty"},
+        {"requests = []\n[[machines]]\nmachine = 'm'\nheld = -1", "machines[0]: held: -1, between"},
+        {"requests = []\n[[machines]]\nmachine = 'm'\nbusy = true", "unknown key 'busy'"},
+        {"machines = []", "no 'requests'"},
         {"requests = [1]", "must be a table"},
         {"requests = [", "line 1"},
         {"{\"requests\": [}", "line 1"},
@@ -140,6 +146,28 @@ TEST(what_is_wrong_is_named)
         CHECK(cases[i].text, read_text(cases[i].text) != ERR_OK);
         CHECK_HAS(cases[i].text, note.text, cases[i].says);
     }
+}
+
+TEST(what_machines_run_may_be_stated)
+{
+    CHECK_OK("read", read_text("requests = []\n[[machines]]\nmachine = 'm-1'\n"
+                               "[[machines]]\nmachine = 'm-2'\nevictable = 3\nheld = 1\n"
+                               "free = {cpu = 2}\nrequested = {cpu = '3'}\nlargest = {cpu = 1}\n"
+                               "[[machines]]\nmachine = 'm-3'\ndisruption-cost = 'pinned'\n"));
+    CHECK_SIZE("three", file.machine_count, 3);
+    CHECK("empty", !file.machines[0].evictable && !file.machines[0].held);
+    CHECK_STR("name", file.machines[1].name, STR("m-2"));
+    CHECK_U32("evictable", file.machines[1].evictable, 3);
+    CHECK_U32("held", file.machines[1].held, 1);
+    CHECK("one each unless stated", file.machines[1].disruption.dollars == 3);
+    CHECK_STR("free", file.machines[1].free.pairs[0].value, STR("2"));
+    CHECK_STR("requested", file.machines[1].requested.pairs[0].value, STR("3"));
+    CHECK_STR("largest", file.machines[1].largest.pairs[0].value, STR("1"));
+    CHECK("pinned", isinf(file.machines[2].disruption.dollars));
+    CHECK_OK("json", read_text("{\"machines\":[{\"machine\":\"m\"}],\"requests\":[]}"));
+    CHECK_SIZE("one", file.machine_count, 1);
+    CHECK_OK("none", read_text("[]"));
+    CHECK_SIZE("none", file.machine_count, 0);
 }
 
 TEST(json_and_toml_are_known_apart)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
 
 #include "lib/test.h"
@@ -37,10 +38,11 @@ TEST(the_shard_reads_what_an_operator_says)
     struct operator_frame frame;
 
     open_all();
-    CHECK_OK("hello", frames_hello(&parts, STR("cluster-a"), &out));
+    CHECK_OK("hello", frames_hello(&parts, STR("cluster-a"), true, false, &out));
     frame = shard_reads();
     CHECK("hello", frame.kind == FRAME_HELLO && str_equal(frame.cluster, STR("cluster-a")) &&
-                       str_equal(frame.version, STR("v1alpha1")) && frame.reports_drains);
+                       str_equal(frame.version, STR("v1alpha1")) && frame.reports_drains &&
+                       frame.takes_status);
     CHECK_OK(
         "drained",
         frames_drain_report(
@@ -86,12 +88,18 @@ TEST(a_rollup_arrives_as_the_rows_it_was)
                                        .same_key = STR("rack"),
                                        .group = STR("rack\0g")};
     struct demand *demand;
-    struct dimensions dimensions;
+    struct dimensions dimensions, names;
+    struct occupancy_row machines[] = {
+        {.machine = STR("m-1")},
+        {.machine = STR("m-2"), .evictable = 3, .held = 2, .disruption = HUGE_VAL}};
+    const struct occupancy_rows occupancy = {machines, ARRAY_LEN(machines), &names};
     struct rollup_rows rows;
     struct arena arena;
     struct operator_frame frame;
+    uint32_t index;
 
     open_all();
+    dimensions_init(&names);
     arena_init(&arena, 1 << 20);
     dimensions_init(&dimensions);
     CHECK_OK("open", demand_open(1, &demand));
@@ -100,7 +108,11 @@ TEST(a_rollup_arrives_as_the_rows_it_was)
     request.resource_count = 2;
     request.count = 1;
     CHECK_OK("put", demand_put(demand, STR("b"), &request, NULL, &note));
-    CHECK_OK("write", frames_rollup(&parts, STR("c"), (wall_time){1234}, demand, &out));
+    CHECK_OK("names", dimensions_index(&names, STR("pods"), &index, NULL));
+    CHECK_OK("names", dimensions_index(&names, STR("cpu"), &index, NULL));
+    CHECK_OK("cpu", resources_set(&machines[1].free, index, 1500, QUANTITY_DECIMAL_SI));
+    machines[1].requested = machines[1].largest = machines[1].free;
+    CHECK_OK("write", frames_rollup(&parts, STR("c"), (wall_time){1234}, demand, &occupancy, &out));
     frame = shard_reads();
     CHECK("roll-up", frame.kind == FRAME_ROLLUP);
     CHECK_OK("rows", rollup_read(frame.payload, STR("c"), 0, &arena, &dimensions, &rows, &note));
@@ -110,6 +122,17 @@ TEST(a_rollup_arrives_as_the_rows_it_was)
         STR("p=-5|ipb=0|rpb=5|reqs=node.kubernetes.io/instance-type:1:m5.large;rack:5:;|spr="));
     CHECK_STR("group", rows.rows[0].group, STR("rack\0g"));
     CHECK_U64("at", rows.rows[0].arrival_unix_ns, 1234000000);
+    CHECK_SIZE("two machines", rows.occupancy_count, 2);
+    CHECK_STR("empty", rows.occupancy[0].machine, STR("m-1"));
+    CHECK("nothing runs", !rows.occupancy[0].evictable && !rows.occupancy[0].held);
+    CHECK_U32("evictable", rows.occupancy[1].evictable, 3);
+    CHECK_U32("held", rows.occupancy[1].held, 2);
+    CHECK("cost", isinf(rows.occupancy[1].disruption));
+    CHECK_OK("names", dimensions_index(&dimensions, STR("cpu"), &index, NULL));
+    CHECK_I64("free", resources_get(&rows.occupancy[1].free, index), 1500);
+    CHECK_I64("requested", resources_get(&rows.occupancy[1].requested, index), 1500);
+    CHECK_I64("largest", resources_get(&rows.occupancy[1].largest, index), 1500);
+    dimensions_deinit(&names);
     buf_clear(&out);
     CHECK_OK("text", resource_sum_text(&dimensions, &rows.rows[0].aggregate, &out));
     CHECK_STR("sum", buf_peek(&out), STR("cpu=3500m,memory=1Gi"));
@@ -124,6 +147,7 @@ struct heard {
     struct blob_request blob;
     struct cluster_node node;
     struct available hint;
+    struct row_status status;
 };
 
 static enum err operator_reads(struct str bytes, struct arena *arena, struct heard *heard)
@@ -141,6 +165,8 @@ static enum err operator_reads(struct str bytes, struct arena *arena, struct hea
         return frames_read_node(heard->frame->node_state_update, arena, &heard->node, &note);
     case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_AVAILABLE_CAPACITY:
         return frames_read_available(heard->frame->available_capacity, arena, &heard->hint, &note);
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_NEED_STATUS:
+        return frames_read_status(heard->frame->need_status, &heard->status, &note);
     default: return ERR_OK;
     }
 }
@@ -157,6 +183,13 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
                               .state = MACHINE_CONFIGURED,
                               .host_ref = STR("host-1"),
                               .attributes = {STR("m5.large"), STR("eu-1"), labels, 1}};
+    const struct need_status need = {.fingerprint = STR("p=0"),
+                                     .group = STR("rack\0g"),
+                                     .ready = 2,
+                                     .coming = 1,
+                                     .lacking = 3,
+                                     .reason = REASON_NO_MATCHING_SUPPLY,
+                                     .since.ms = 99};
     struct frame_writer writer;
     struct dimensions dimensions;
     struct heard heard;
@@ -166,9 +199,9 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
     arena_init(&arena, 1 << 20);
     dimensions_init(&dimensions);
     frame_writer_init(&writer);
-    for (int kind = 0; kind < 5; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
         switch (kind) {
-        case 0: CHECK_OK("ack", frame_write_ack(&writer, STR("rollup"), 1, 2, false)); break;
+        case 0: CHECK_OK("ack", frame_write_ack(&writer, STR("rollup"), 1, 2, false, false)); break;
         case 1:
             CHECK_OK("blob", frame_write_blob_request(&writer, STR("00ff"), STR("c"), &profile));
             break;
@@ -178,6 +211,7 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
         case 3:
             CHECK_OK("state", frame_write_node_state(&writer, STR("c"), &machine, &dimensions));
             break;
+        case 5: CHECK_OK("status", frame_write_need_status(&writer, &need)); break;
         default:
             CHECK_OK("capacity",
                      frame_write_capacity(
@@ -196,6 +230,16 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
         if (kind == 3)
             CHECK("state",
                   heard.node.label_count == 3 && str_equal(heard.node.provider_id, STR("host-1")));
+        if (kind == 3) CHECK("of another cluster, so it left this one", heard.node.left);
+        if (kind == 5) {
+            CHECK("row", str_equal(heard.status.fingerprint, STR("p=0")) &&
+                             str_equal(heard.status.group, STR("rack\0g")) && heard.status.known);
+            CHECK("counts", heard.status.supply.ready == 2 && heard.status.supply.coming == 1 &&
+                                heard.status.supply.lacking == 3 &&
+                                heard.status.supply.since.ms == 99 &&
+                                !heard.status.supply.satisfied);
+            CHECK_TEXT("why", heard.status.supply.reason, "NO_MATCHING_SUPPLY");
+        }
         if (kind == 4) CHECK("capacity", heard.hint.count == 3 && heard.hint.confidence == 4);
         for (size_t i = 0; i < writer.frame.len; i++) {
             char before = writer.frame.data[i];

@@ -74,6 +74,25 @@ TEST(a_drained_machine_is_reported_once_more_and_forgotten)
     nodes_close(nodes);
 }
 
+/* A kept frame of a machine that left reaches a restarted operator, which never saw the machine. */
+TEST(a_machine_that_left_is_gone_even_if_it_was_never_seen)
+{
+    struct cluster_node node = {.machine_id = STR("m"), .left = true};
+
+    for (int known = 0; known < 2; known++)
+        for (int to = 0; to < MACHINE_STATE_COUNT; to++) {
+            CHECK_OK("open", nodes_open(1, &nodes));
+            if (known) report("m", MACHINE_CONFIGURED);
+            node.state = (enum machine_state)to;
+            CHECK_OK("report", nodes_report(nodes, &node));
+            CHECK("not to be found", !nodes_find(nodes, STR("m")));
+            CHECK("its end", takes("m", NODE_PHASE_COUNT));
+            report("m", MACHINE_CONFIGURING);
+            CHECK("it may come back", takes("m", NODE_REGISTERED));
+            nodes_close(nodes);
+        }
+}
+
 TEST(what_changed_twice_is_taken_once_as_it_is_now)
 {
     struct str id;

@@ -21,7 +21,7 @@ static struct json *document(const char *text)
 
 /* -- which pods ask -- */
 
-TEST(a_pod_asks_for_its_whole_life)
+TEST(a_pod_asks_until_it_ends)
 {
     static const struct {
         const char *why, *text;
@@ -29,7 +29,15 @@ TEST(a_pod_asks_for_its_whole_life)
     } rows[] = {
         {"it waits", POD("", "", "Pending"), true, true, false},
         {"it runs", POD("", "\"nodeName\":\"a\"", "Running"), true, true, false},
-        {"it ends", POD(",\"deletionTimestamp\":\"x\"", "", "Running"), true, true, true},
+        {"it ends", POD(",\"deletionTimestamp\":\"x\"", "", "Running"), false, true, true},
+        {"it ends, and one of the same name follows",
+         POD(",\"deletionTimestamp\":\"x\",\"ownerReferences\":[{\"kind\":\"StatefulSet\"}]", "",
+             "Running"),
+         true, true, true},
+        {"it ends, and another has followed",
+         POD(",\"deletionTimestamp\":\"x\",\"ownerReferences\":[{\"kind\":\"ReplicaSet\"}]", "",
+             "Running"),
+         false, true, true},
         {"it is done", POD("", "", "Succeeded"), false, false, false},
         {"it has failed", POD("", "", "Failed"), false, false, false},
         {"each node has one", POD(",\"ownerReferences\":[{\"kind\":\"DaemonSet\"}]", "", "Running"),
@@ -209,13 +217,82 @@ TEST(a_status_leaves_the_rest_as_it_was)
     struct buf out;
 
     buf_init(&out, KUBE_OBJECT_MAX);
-    CHECK_OK("written", capacity_status_write(object, "Rejected", STR("why"), &out));
+    CHECK_OK("written", capacity_status_write(object, "Rejected", STR("why"), SUPPLY_UNKNOWN,
+                                              (wall_time){0}, &out));
     CHECK_OK("valid", json_open(buf_peek(&out), KUBE_OBJECT_MAX, &got, NULL));
     CHECK("the same but for it", json_same(got, want));
     buf_deinit(&out);
     json_close(got);
     json_close(want);
     json_close(object);
+}
+
+TEST(a_condition_replaces_only_the_one_of_its_type)
+{
+    static const char *const others = "{\"type\":\"Ready\",\"status\":\"True\"}";
+    struct supply supply = {.reason = "NO_MATCHING_SUPPLY"};
+    char text[512];
+    struct json *object, *got = NULL;
+    struct capacity_view view;
+    struct buf out;
+
+    buf_init(&out, KUBE_OBJECT_MAX);
+    (void)snprintf(text, sizeof text,
+                   "{" META "},\"status\":{\"conditions\":[{\"type\":\"Supplied\",\"reason\":"
+                   "\"Supplied\"},%s]}}",
+                   others);
+    object = document(text);
+    CHECK_OK("view", capacity_view_read(object, &view, NULL));
+    CHECK_U32("as it is", view.condition, SUPPLY_MET);
+    CHECK_OK("written", capacity_status_write(object, "Acknowledged", STR_EMPTY,
+                                              supply_kind_of(&supply), (wall_time){1000}, &out));
+    CHECK_OK("valid", json_open(buf_peek(&out), KUBE_OBJECT_MAX, &got, NULL));
+    CHECK_OK("view", capacity_view_read(got, &view, NULL));
+    CHECK_U32("as it was written", view.condition, SUPPLY_NO_MATCH);
+    CHECK_SIZE("two", json_count(json_find(got, "status.conditions")), 2);
+    CHECK_STR("another's stays", kube_text(got, "status.conditions.0.type"), STR("Ready"));
+    CHECK_STR("status", kube_text(got, "status.conditions.1.status"), STR("False"));
+    CHECK_STR("reason", kube_text(got, "status.conditions.1.reason"), STR("NoMatchingSupply"));
+    CHECK_STR("since", kube_text(got, "status.conditions.1.lastTransitionTime"),
+              STR("1970-01-01T00:00:01Z"));
+    json_close(got);
+    json_close(object);
+    memcpy(supply.reason, "SOMETHING_NEW", sizeof "SOMETHING_NEW");
+    CHECK_U32("of a newer shard", supply_kind_of(&supply), SUPPLY_OTHER);
+    supply.satisfied = true;
+    CHECK_U32("met", supply_kind_of(&supply), SUPPLY_MET);
+    buf_deinit(&out);
+}
+
+TEST(an_event_of_a_pod_has_a_valid_name)
+{
+    struct pod_event event = {.namespace_ = STR("n"),
+                              .name = STR("web-0"),
+                              .uid = STR("u-1"),
+                              .kind = SUPPLY_TOPOLOGY,
+                              .at.ms = 1000};
+    char longest[KUBE_NAME_CAP];
+    struct json *got = NULL;
+    struct buf out;
+
+    buf_init(&out, KUBE_OBJECT_MAX);
+    CHECK_OK("written", event_write(&event, &out));
+    CHECK_OK("valid", json_open(buf_peek(&out), KUBE_OBJECT_MAX, &got, NULL));
+    CHECK_STR("name", kube_text(got, "metadata.name"), STR("web-0.00000000000003e8"));
+    CHECK_STR("of the pod", kube_text(got, "involvedObject.uid"), STR("u-1"));
+    CHECK_STR("reason", kube_text(got, "reason"), STR("TopologyUnsatisfiable"));
+    CHECK_STR("in its namespace", kube_text(got, "metadata.namespace"), STR("n"));
+    json_close(got);
+    memset(longest, 'a', sizeof longest);
+    memset(longest + 200, '-', 40); /* the cut is among these */
+    event.name = str_of(longest, sizeof longest - 1);
+    buf_clear(&out);
+    CHECK_OK("written", event_write(&event, &out));
+    CHECK_OK("valid", json_open(buf_peek(&out), KUBE_OBJECT_MAX, &got, NULL));
+    CHECK("a name", kube_is_name(kube_text(got, "metadata.name")));
+    CHECK_SIZE("cut", kube_text(got, "metadata.name").len, 217);
+    json_close(got);
+    buf_deinit(&out);
 }
 
 /* -- what is shown -- */

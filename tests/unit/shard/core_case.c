@@ -171,6 +171,7 @@ const struct decision *case_decide(struct core_case *c)
     CHECK_OK("ledger", ledger_note(core->ledger, decision));
     attribution_note(core, decision);
     capacity_note(core, decision);
+    need_status_note(core, decision);
     CHECK_OK("view", view_note(core, decision));
     gauges_note(core);
     return decision;

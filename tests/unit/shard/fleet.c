@@ -28,6 +28,8 @@ void fleet_open(struct fleet *f, const struct core_options *options, size_t mach
     memset(f, 0, sizeof *f);
     o.machines_max = (uint32_t)machines_max;
     if (!o.seed) o.seed = 1;
+    /* Most tests are not about the limit of calls at once. */
+    if (!o.concurrency_first) o.concurrency_first = o.concurrency ? o.concurrency : 64;
     f->machines = calloc(machines_max, sizeof *f->machines);
     f->call_cap = 256; /* so that the test itself needs no more memory while that is scarce */
     f->calls = calloc(f->call_cap, sizeof *f->calls);
@@ -114,6 +116,7 @@ static void say(struct fleet *f, const struct fleet_machine *m, struct said *s)
                                   .price_per_hour = m->price,
                                   .last_error = str_from(m->error)};
     s->machine.attributes.instance_type = STR("m5");
+    s->machine.attributes.zone = str_from(m->zone);
     if (m->state != MACHINE_SPECULATIVE && m->state != MACHINE_CREATING) {
         s->machine.host_provider = STR("p");
         s->machine.host_ref = str_from(m->id);
@@ -177,6 +180,14 @@ static void draw(struct fleet *f, struct fleet_call *call, uint64_t timeout_ms)
     case FATE_NEVER: call->due_ms = NEVER; break;
     default: break;
     }
+    if (!f->serial_ms || call->kind == EFFECT_ASK_BLOB) return;
+    if (f->busy_until_ms < f->now_ms) f->busy_until_ms = f->now_ms;
+    f->busy_until_ms += f->serial_ms;
+    call->due_ms = call->apply_ms = f->busy_until_ms;
+    if (call->due_ms <= f->now_ms + timeout_ms) return;
+    call->due_ms = f->now_ms + timeout_ms;
+    call->fate = FATE_LATE;
+    f->late++;
 }
 
 static void call_make(struct fleet *f, const struct effect *e)
@@ -272,6 +283,17 @@ static void drain_seen(struct fleet *f, const struct effect *e)
         f->early_drains++;
 }
 
+/* A decided action that begins now. */
+static void use_seen(struct fleet *f, const struct effect *e)
+{
+    const struct machine_task *task = task_numbered(f->core, e->action);
+    struct inventory_entry entry;
+
+    if (!task || task->cause != CAUSE_DECIDED || task->since.ms != f->now_ms) return;
+    if (core_get(f->core, e->machine, &entry)) return;
+    if (cordon_of(f->core, e->machine, &entry.machine.attributes)) f->cordoned_uses++;
+}
+
 static void carry_out(struct fleet *f, struct effects *out)
 {
     size_t used = 0;
@@ -288,6 +310,7 @@ static void carry_out(struct fleet *f, struct effects *out)
             used += (size_t)snprintf(f->trace_text + used, sizeof f->trace_text - used, "%s ",
                                      effect_names[e->kind]);
         if (e->kind == EFFECT_DRAIN) drain_seen(f, e);
+        if (e->kind == EFFECT_CREATE || e->kind == EFFECT_ASK_BLOB) use_seen(f, e);
         switch (e->kind) {
         case EFFECT_CREATE:
         case EFFECT_CONFIGURE:
@@ -403,7 +426,10 @@ static void answer_provider(struct fleet *f, struct fleet_call *call, struct eff
         memset(&s, 0, sizeof s);
         refused(&s.answer, CALL_NOT_FOUND, "not found");
     } else {
-        if (call->kind != EFFECT_GET && may_apply) {
+        bool unsold = call->kind == EFFECT_CREATE && f->no_stock[0] &&
+                      !strcmp(call->machine->zone, f->no_stock);
+        if (unsold && call->fate == FATE_DONE) why = "no stock";
+        if (call->kind != EFFECT_GET && may_apply && !unsold) {
             call->applied = true;
             (void)apply(f, call, &why);
         }
@@ -423,6 +449,7 @@ static void answer_provider(struct fleet *f, struct fleet_call *call, struct eff
     }
     if (why && s.answer.end == CALL_DONE)
         refused(&s.answer, strcmp(why, "fenced") ? CALL_REFUSED : CALL_FENCED, why);
+    s.answer.exhausted = why && !strcmp(why, "no stock");
     if (call->kind == EFFECT_GET)
         core_got(f->core, str_from(call->id), &s.answer, fleet_now(f), out);
     else
@@ -512,7 +539,7 @@ static void happened(const struct fleet *f, const char *what, enum err err)
 static enum operator_link link_of(const struct fleet *f, bool open)
 {
     if (!open) return OPERATOR_AWAY;
-    return f->reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED;
+    return f->reports_drains ? OPERATOR_TAKES_STATUS : OPERATOR_CONNECTED;
 }
 
 void fleet_session(struct fleet *f, const char *cluster, bool open)
@@ -569,6 +596,17 @@ void fleet_scope(struct fleet *f, const char *type)
 
     effects_init(&out);
     happened(f, "scope", core_scope(f->core, type, &ours, type ? 1 : 0, fleet_now(f), &out));
+    carry_out(f, &out);
+}
+
+void fleet_cordon(struct fleet *f, const struct cordon_rule *rules, size_t count)
+{
+    struct effects out;
+
+    effects_init(&out);
+    f->options.cordons = rules;
+    f->options.cordon_count = count;
+    happened(f, "cordon", core_cordon(f->core, rules, count, fleet_now(f), &out));
     carry_out(f, &out);
 }
 
@@ -716,6 +754,7 @@ void fleet_check(struct fleet *f)
     if (!running_check(f->core, &note)) fprintf(stderr, "%s\n", note.text);
     CHECK("running actions", running_check(f->core, &note));
     CHECK_U64("one mutation per machine", f->abuses, 0);
+    CHECK_U64("no cordoned machine is taken", f->cordoned_uses, 0);
     CHECK_U64("no drain before its time", f->early_drains, 0);
     CHECK_U64("no call overtakes another", f->overtakes, 0);
 }

@@ -36,6 +36,7 @@ struct fleet_machine {
     enum machine_state state, said; /* said: by the last List; 0: it was not named yet */
     bool changed;                   /* since then, be it forth and back */
     enum capacity_type capacity_type;
+    char zone[8];
     double price;
     uint32_t cpu;
     uint64_t token;     /* newest that was seen */
@@ -79,7 +80,10 @@ struct fleet {
     enum fate fate[FLEET_EFFECTS];      /* of the calls to come ... */
     uint64_t latency_ms[FLEET_EFFECTS]; /* ... and how long they take; 0: answered at once */
     uint64_t async_ms;                  /* until an asynchronous end */
-    struct prng *random;                /* set: fates and latencies are drawn */
+    char no_stock[8];   /* a zone whose Creates are refused with RESOURCE_EXHAUSTED */
+    uint64_t serial_ms; /* the provider does one call after the other, each in this time */
+    uint64_t busy_until_ms, late; /* late: calls that were not answered before their deadline */
+    struct prng *random;          /* set: fates and latencies are drawn */
     uint32_t faults_per_million;
     /* what was seen */
     uint64_t seen[FLEET_EFFECTS], observed[OBSERVE_COUNT];
@@ -98,10 +102,11 @@ struct fleet {
     struct fleet_link links[FLEET_LINKS];
     uint64_t
         overtakes; /* mutations of a machine while another of an earlier time is still applied */
-    uint64_t early_drains; /* calls before the operator had drained and the grace had ended */
-    uint64_t digest;       /* of all effects in their order: kind, machine, cluster, action */
-    bool soon;             /* EFFECT_CYCLE_SOON was seen */
-    const char *trace;     /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
+    uint64_t cordoned_uses; /* a cordoned machine was taken */
+    uint64_t early_drains;  /* calls before the operator had drained and the grace had ended */
+    uint64_t digest;        /* of all effects in their order: kind, machine, cluster, action */
+    bool soon;              /* EFFECT_CYCLE_SOON was seen */
+    const char *trace;      /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
     char trace_text[4096];
 };
 
@@ -112,6 +117,8 @@ void fleet_close(struct fleet *f);
 void fleet_restart(struct fleet *f);
 /* The domain of instance types that are ours; NULL: all. */
 void fleet_scope(struct fleet *f, const char *type);
+/* Takes machines out of use, also after a restart. `rules` are borrowed. */
+void fleet_cordon(struct fleet *f, const struct cordon_rule *rules, size_t count);
 /* Adds machines prefix-000 and on, 4 cpu each, on demand; `cluster` for those that are bound. */
 void fleet_add(struct fleet *f, const char *prefix, size_t count, enum machine_state state,
                const char *cluster);

@@ -27,10 +27,13 @@ struct world {
     bool lags;
     bool holds; /* the core is held once, until the next start */
     bool held;
-    uint64_t changes;   /* calls that change a machine, asked for until then */
-    bool starved;       /* now and then there is no memory */
-    bool strays;        /* what is ours changes */
-    bool killed;        /* the shard is started again and again */
+    uint64_t changes; /* calls that change a machine, asked for until then */
+    bool starved;     /* now and then there is no memory */
+    bool strays;      /* what is ours changes */
+    bool killed;      /* the shard is started again and again */
+    struct cordon_rule rules[2];
+    char ruled[24];
+    size_t rule_count;
     uint32_t reporting; /* per cent of sessions whose operator reports its drains */
 };
 
@@ -152,6 +155,27 @@ static void maybe_hold(struct world *w)
     fleet_hold(f, prng_chance(&w->prng, 500000) ? CORE_PAUSED : CORE_FENCED);
 }
 
+/* An operator cordons a machine or all, empties them, or takes the order back. */
+static void cordon(struct world *w)
+{
+    struct fleet *f = &w->fleet;
+    struct fleet_machine *m = &f->machines[prng_below(&w->prng, f->machine_count)];
+
+    w->rule_count = 0;
+    fleet_cordon(f, w->rules, 0); /* the texts of the old rules go */
+    if (prng_chance(&w->prng, 400000)) return;
+    memcpy(w->ruled, m->id, sizeof w->ruled);
+    w->rules[w->rule_count++] =
+        (struct cordon_rule){.value = str_from(w->ruled),
+                             .cordon = prng_chance(&w->prng, 500000) ? CORDON_EMPTY : CORDON_KEEP};
+    if (prng_chance(&w->prng, 150000))
+        w->rules[w->rule_count++] = (struct cordon_rule){
+            .key = LABEL_INSTANCE_TYPE,
+            .value = STR("m5"),
+            .cordon = prng_chance(&w->prng, 300000) ? CORDON_EMPTY : CORDON_KEEP};
+    fleet_cordon(f, w->rules, w->rule_count);
+}
+
 static void step(struct world *w)
 {
     struct fleet *f = &w->fleet;
@@ -191,6 +215,9 @@ static void step(struct world *w)
             if (f->machines[i].state == MACHINE_CONFIGURED && prng_chance(&w->prng, 200000))
                 fleet_drained(f, &f->machines[i]);
         break;
+    case 13:
+        if (prng_chance(&w->prng, 500000)) cordon(w);
+        break;
     default: fleet_run(f, prng_below(&w->prng, 12 * 1000)); break;
     }
     fault_alloc_arm(0);
@@ -217,6 +244,7 @@ static void settle(struct world *w)
         restart(w);
     }
     fleet_scope(f, NULL);
+    fleet_cordon(f, w->rules, 0);
     for (size_t i = 0; i < CLUSTERS; i++) {
         fleet_session(f, clusters[i], true);
         demand(w, i, (uint32_t)prng_below(&w->prng, 4));

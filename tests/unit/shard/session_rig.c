@@ -35,9 +35,10 @@ static void note_event(struct session_rig *rig, const char *format, ...)
     (void)buf_append(&rig->owner_events, STR("\n"));
 }
 
-static void on_open(void *owner, struct str cluster, bool reports_drains)
+static void on_open(void *owner, struct str cluster, enum operator_link link)
 {
-    note_event(owner, "open %.*s%s", STR_ARG(cluster), reports_drains ? " reports drains" : "");
+    note_event(owner, "open %.*s%s", STR_ARG(cluster),
+               link == OPERATOR_CONNECTED ? "" : " reports drains");
 }
 
 static void on_drain_report(void *owner, const struct drain_report *report)
@@ -253,6 +254,10 @@ static void note_frame(struct op *o, const Bigfleet__V1alpha1__ShardMessage *m)
             (int)m->available_capacity->available_count, (int)m->available_capacity->confidence,
             m->available_capacity->cost_per_hour);
         break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_NEED_STATUS:
+        (void)buf_appendf(&o->heard, "need %s %d %s\n", m->need_status->fingerprint,
+                          (int)m->need_status->lacking, m->need_status->reason);
+        break;
     default: (void)buf_append(&o->heard, STR("nothing\n")); break;
     }
 }
@@ -352,7 +357,7 @@ void operator_say_hello_as(struct op *o, const char *cluster, bool reports_drain
 
     hello.cluster_id = (char *)(uintptr_t)cluster;
     hello.protocol_version = (char *)(uintptr_t) "v1alpha1";
-    hello.reports_drains = reports_drains;
+    hello.reports_drains = hello.takes_need_status = reports_drains;
     m.payload_case = BIGFLEET__V1ALPHA1__OPERATOR_MESSAGE__PAYLOAD_HELLO;
     m.hello = &hello;
     operator_say(o, &m);

@@ -438,8 +438,36 @@ TEST(an_operator_without_a_blob_makes_nobody_buy_another_machine)
     CHECK_U64("bought", f.executed[EFFECT_CREATE], 2);
     CHECK("asked again and again", f.seen[EFFECT_ASK_BLOB] > 4);
     f.fate[EFFECT_ASK_BLOB] = FATE_DONE;
-    fleet_cycles(&f, 1);
+    fleet_cycles(&f, 16);
     CHECK_SIZE("served", fleet_count(&f, MACHINE_CONFIGURED), 2);
+    fleet_check(&f);
+    fleet_close(&f);
+}
+
+/* A template that cannot be rendered: for this profile, and for as long as nobody edits it. */
+TEST(an_error_instead_of_a_blob_is_repeated_with_growing_pauses)
+{
+    struct fleet f;
+    uint64_t asked;
+
+    fleet_open(&f, NULL, 64);
+    fleet_add(&f, "m", 8, MACHINE_IDLE, "");
+    f.fate[EFFECT_ASK_BLOB] = FATE_BLOB_ERROR;
+    fleet_demand(&f, "a", 1, 4);
+    fleet_cycles(&f, 600);
+    asked = f.seen[EFFECT_ASK_BLOB];
+    CHECK("not in every cycle", asked >= 4 * 5 && asked <= 4 * 30);
+    CHECK_SIZE("no machine rests or fails", fleet_count(&f, MACHINE_IDLE), 4);
+    CHECK_SIZE("the others were not wanted", fleet_count(&f, MACHINE_SPECULATIVE), 4);
+    fleet_demand(&f, "b", 1, 1);
+    fleet_cycles(&f, 1);
+    CHECK_U64("another cluster is asked", f.seen[EFFECT_ASK_BLOB], asked + 1);
+    f.fate[EFFECT_ASK_BLOB] = FATE_DONE;
+    fleet_session(&f, "a", false);
+    fleet_session(&f, "a", true);
+    fleet_cycles(&f, 2);
+    CHECK("an operator that starts again is asked at once",
+          fleet_count(&f, MACHINE_CONFIGURED) >= 4);
     fleet_check(&f);
     fleet_close(&f);
 }

@@ -117,6 +117,58 @@ TEST(the_same_hint_is_said_once_and_a_changed_one_not_too_soon)
     case_close(&c);
 }
 
+static const struct need_status *statuses(struct core_case *c, size_t count)
+{
+    case_forget(c);
+    (void)case_decide(c);
+    CHECK_SIZE("statuses", case_count(c, EFFECT_NEED_STATUS), count);
+    return count ? &case_effect(c, EFFECT_NEED_STATUS, 0)->status : NULL;
+}
+
+TEST(an_operator_that_takes_it_gets_the_status_of_each_need_when_it_changed)
+{
+    const struct need_status *status;
+    struct need rows[2];
+    struct machine m;
+    struct core_case c;
+
+    case_open(&c, NULL);
+    rows[0] = case_need(&c, "a", 1, 9, "t1");
+    rows[1] = case_need(&c, "a", 1, 3, "t2");
+    (void)case_rollup(&c, "a", rows, 2);
+    m = typed(&c, "m0", MACHINE_IDLE, "t1", 2);
+    case_list(&c, LIST_FULL, &m, 1, true);
+    CHECK_OK("an older one",
+             core_session(c.core, STR("a"), OPERATOR_REPORTS_DRAINS, c.now, &c.out));
+    (void)statuses(&c, 0);
+    CHECK_OK("session", core_session(c.core, STR("a"), OPERATOR_TAKES_STATUS, c.now, &c.out));
+    status = statuses(&c, 2);
+    CHECK_STR("of", status->fingerprint, rows[0].profile.fingerprint);
+    CHECK_STR("no group", status->group, STR_EMPTY);
+    CHECK("lacks", !status->satisfied && status->reason == REASON_PRIORITY_STARVED);
+    CHECK("4 of 9 units", status->coming == 1 && !status->ready && status->lacking == 5);
+    CHECK_U64("since this cycle", status->since.ms, 77);
+    status = &case_effect(&c, EFFECT_NEED_STATUS, 1)->status;
+    CHECK("none of this type", status->reason == REASON_NO_MATCHING_SUPPLY && status->lacking == 3);
+    c.now.ms += 60 * 1000;
+    (void)statuses(&c, 0); /* nothing changed */
+    rows[0] = case_need(&c, "a", 1, 4, "t1");
+    (void)case_rollup(&c, "a", rows, 2);
+    status = statuses(&c, 1);
+    CHECK("met", status->satisfied && !status->lacking && status->reason == REASON_NONE);
+    rows[0] = case_need(&c, "a", 1, 9, "t1");
+    (void)case_rollup(&c, "a", rows, 2);
+    (void)statuses(&c, 0); /* too soon after the last */
+    (void)case_rollup(&c, "a", rows, 1);
+    c.now.ms += 60 * 1000;
+    CHECK_U32("changed", statuses(&c, 1)->lacking, 5);
+    status = statuses(&c, 1); /* a whole round did not see the Need */
+    CHECK_STR("withdrawn", status->fingerprint, rows[1].profile.fingerprint);
+    CHECK("no verdict", !status->satisfied && status->reason == REASON_NONE && !status->lacking);
+    (void)statuses(&c, 0);
+    case_close(&c);
+}
+
 /* What there is changes with every cycle: all six are due each time, two are said. */
 TEST(hints_that_changed_all_at_once_are_said_by_turns)
 {

@@ -60,14 +60,18 @@ TEST(a_sudden_drop_of_demand_counts_when_it_is_said_three_times)
     for (size_t i = 0; i < ARRAY_LEN(quarantines); i++) {
         struct core_case c;
         struct need rows[ROWS];
+        struct machine spare;
         size_t accepted = 0;
 
         case_open(&c, NULL);
         rows_fill(&c, rows);
+        spare = case_machine(&c, "spare", MACHINE_IDLE);
+        case_list(&c, LIST_FULL, &spare, 1, true);
         for (size_t k = 0; k < quarantines[i].count; k++) {
             size_t count = quarantines[i].said[k].rows;
             enum rollup_verdict verdict;
             case_forget(&c);
+            c.now.ms += 10 * 1000;
             verdict = case_rollup(&c, "a", rows, count);
             if (verdict == ROLLUP_APPLIED) accepted = count;
             CHECK_U32(quarantines[i].why, verdict, quarantines[i].said[k].verdict);
@@ -97,10 +101,13 @@ TEST(without_the_guard_every_roll_up_counts)
 TEST(the_first_contact_is_any_roll_up_also_one_that_is_held)
 {
     struct need rows[ROWS];
+    struct machine spare;
     struct core_case c;
 
     case_open(&c, NULL);
     rows_fill(&c, rows);
+    spare = case_machine(&c, "spare", MACHINE_IDLE);
+    case_list(&c, LIST_FULL, &spare, 1, true);
     CHECK("closed", !needs_reported(c.core->needs, STR("a")));
     case_session(&c, "a", true);
     CHECK("a session is no roll-up", !needs_reported(c.core->needs, STR("a")));
@@ -115,6 +122,85 @@ TEST(the_first_contact_is_any_roll_up_also_one_that_is_held)
     CHECK_U32("held", case_rollup(&c, "a", rows, 0), ROLLUP_HELD);
     CHECK("opens it all the same", needs_reported(c.core->needs, STR("a")));
     case_close(&c);
+}
+
+/* The shard and the operator were restarted together, and the operator lost its demand. */
+TEST(an_empty_first_roll_up_of_a_cluster_that_machines_serve_is_held)
+{
+    struct machine m[ROWS];
+    struct need rows[ROWS];
+    char ids[ROWS][8];
+    struct core_case c;
+
+    case_open(&c, NULL);
+    rows_fill(&c, rows);
+    CHECK_U32("before the List", case_rollup(&c, "a", rows, 0), ROLLUP_HELD);
+    CHECK("nobody knows what serves it", !needs_reported(c.core->needs, STR("a")));
+    CHECK_U32("not counted", holds(&c), 0);
+    CHECK("nor said", !case_said(&c, "rollup quarantined: full-replacement demand drop held"));
+    for (size_t i = 0; i < 10; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "m%zu", i);
+        m[i] = case_machine(&c, ids[i], MACHINE_CONFIGURED);
+    }
+    case_list(&c, LIST_FULL, m, 10, true);
+    for (uint32_t i = 1; i < 3; i++) {
+        c.now.ms += 10 * 1000;
+        CHECK_U32("held", case_rollup(&c, "a", rows, 0), ROLLUP_HELD);
+        CHECK_U32("counted", holds(&c), i);
+        CHECK("it loses nothing", !needs_reported(c.core->needs, STR("a")));
+    }
+    c.now.ms += 10 * 1000;
+    CHECK_U32("confirmed", case_rollup(&c, "a", rows, 0), ROLLUP_APPLIED);
+    CHECK("reported", needs_reported(c.core->needs, STR("a")));
+    CHECK_U32("another cluster", case_rollup(&c, "b", rows, 0), ROLLUP_APPLIED);
+    case_close(&c);
+}
+
+static uint64_t preempted(struct core_case *c)
+{
+    uint64_t before = core_counts(c->core)->actions[ACTION_PREEMPT];
+
+    CHECK_OK("cycle", core_cycle(c->core, c->now, (wall_time){1}, NULL, NULL, &c->out));
+    return core_counts(c->core)->actions[ACTION_PREEMPT] - before;
+}
+
+/* After a restart of the shard, while cluster a's operator is away. */
+TEST(a_cluster_that_has_not_reported_is_preempted_within_the_reclaim_cap)
+{
+    struct core_options options = {.machines_max = 100, .seed = 1, .rails.reclaim_fraction = 0.05};
+    struct machine_stamp low = {.priority = 1};
+    struct machine m[ROWS];
+    struct need rows[1], own;
+    char ids[ROWS][8];
+
+    for (int way = 0; way < 3; way++) {
+        struct core_case c;
+        case_open(&c, &options);
+        for (size_t i = 0; i < ROWS; i++) {
+            (void)snprintf(ids[i], sizeof ids[i], "m%zu", i);
+            m[i] = case_machine(&c, ids[i], MACHINE_CONFIGURED);
+            case_put(&c, &m[i], &low);
+        }
+        case_list(&c, LIST_FULL, m, ROWS, true);
+        rows[0] = case_need(&c, "b", 1000000, 4 * 30, "");
+        (void)case_rollup(&c, "b", rows, 1);
+        CHECK_U64("two of forty", preempted(&c), 2);
+        CHECK("said",
+              case_said(&c, "preemptions held: the cluster has not reported since the start"));
+        CHECK_U64("counted", core_counts(c.core)->capped, 28);
+        if (way == 0) {
+            c.now.ms += 1000;
+            CHECK_U64("one of the others", preempted(&c), 1);
+        } else if (way == 1) {
+            own = case_need(&c, "a", 1, 4 * 40, "");
+            (void)case_rollup(&c, "a", &own, 1);
+            CHECK_U64("reported: without a cap", preempted(&c), 28);
+        } else {
+            c.now.ms += 120 * 1000;
+            CHECK_U64("not for ever", preempted(&c), 28);
+        }
+        case_close(&c);
+    }
 }
 
 /* --- what is refused --- */

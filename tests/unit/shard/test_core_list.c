@@ -216,7 +216,9 @@ TEST(a_binding_that_is_not_the_one_we_know_is_told_by_its_metadata)
     CHECK_I64("with its priority", case_get(&c, "m1").stamp.priority, 3);
     CHECK("and nothing of the old", case_get(&c, "m1").stamp.interruption_dollars == 0);
     CHECK_U64("not by us", core_counts(c.core)->foreign_edges, 1);
-    CHECK_STR("b hears of it", case_effect(&c, EFFECT_NODE_STATE, 0)->cluster, STR("b"));
+    CHECK_SIZE("both operators hear of it", case_count(&c, EFFECT_NODE_STATE), 2);
+    CHECK_STR("a, that it left", case_effect(&c, EFFECT_NODE_STATE, 0)->cluster, STR("a"));
+    CHECK_STR("b hears of it", case_effect(&c, EFFECT_NODE_STATE, 1)->cluster, STR("b"));
     case_close(&c);
 }
 
@@ -659,6 +661,8 @@ TEST(an_operator_hears_that_its_machine_is_gone)
     CHECK_U32("failed", case_effect(&c, EFFECT_NODE_STATE, 0)->node->state, MACHINE_FAILED);
     CHECK_STR("this one", case_effect(&c, EFFECT_NODE_STATE, 0)->machine, STR("m1"));
     CHECK("why", case_effect(&c, EFFECT_NODE_STATE, 0)->node->last_error.len > 0);
+    CHECK_STR("to its operator", case_effect(&c, EFFECT_NODE_STATE, 0)->cluster, STR("a"));
+    CHECK("it left", !case_effect(&c, EFFECT_NODE_STATE, 0)->node->cluster.len);
     case_close(&c);
 }
 

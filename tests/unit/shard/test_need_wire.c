@@ -3,6 +3,7 @@
  * § 5.2, 6 and 7, shard.md § 12 and 17. */
 #include "shard/need_wire.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -401,6 +402,67 @@ TEST(a_rollup_that_is_refused_counts_once_whoever_refuses_it)
     add_row();
     CHECK_U64("more rows than the core has room for", rejected_after(core, "a"), 2);
     core_close(core);
+    close_all();
+}
+
+typedef Bigfleet__V1alpha1__MachineOccupancy occupancy_message;
+
+static void add_machine(occupancy_message *machine)
+{
+    Bigfleet__V1alpha1__ClusterCapacityNeeds one = BIGFLEET__V1ALPHA1__CLUSTER_CAPACITY_NEEDS__INIT;
+
+    one.n_occupancy = 1;
+    one.occupancy = &machine;
+    CHECK_OK("encoded", message_write(&one.base, &encoded, NULL));
+}
+
+TEST(an_occupancy_that_breaks_a_rule_refuses_the_rollup)
+{
+    Bigfleet__V1alpha1__MachineOccupancy__FreeEntry free_ =
+        BIGFLEET__V1ALPHA1__MACHINE_OCCUPANCY__FREE_ENTRY__INIT;
+    Bigfleet__V1alpha1__MachineOccupancy__FreeEntry *frees[] = {&free_};
+    static const struct {
+        const char *id, *amount;
+        double cost;
+        const char *says;
+    } cases[] = {
+        {"m-1", "2", 1, NULL},
+        {"m-1", "2", HUGE_VAL, NULL},
+        {"", "2", 1, "occupancy[1]: machine_id: empty"},
+        {"m-1", "-2", 1, "occupancy[1]: free[cpu]"},
+        {"m-1", "2", -1, "occupancy[1]: disruption_cost: -1 is no cost"},
+        {"m-1", "2", NAN, "occupancy[1]: disruption_cost: "},
+    };
+
+    open_all();
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        occupancy_message machine = BIGFLEET__V1ALPHA1__MACHINE_OCCUPANCY__INIT;
+
+        begin("a");
+        machine.machine_id = text("m-0");
+        add_machine(&machine);
+        machine.machine_id = text(cases[i].id);
+        machine.disruption_cost = cases[i].cost;
+        free_.key = text("cpu");
+        free_.value = text(cases[i].amount);
+        machine.n_free = 1;
+        machine.free = frees;
+        add_machine(&machine);
+        add_row();
+        CHECK("as it should", (read_all(0) == ERR_OK) == !cases[i].says);
+        if (cases[i].says)
+            CHECK_HAS("named", note.text, cases[i].says);
+        else
+            CHECK_SIZE("both", rows.occupancy_count, 2);
+    }
+    begin("a");
+    for (int i = 0; i <= ROLLUP_OCCUPANCY_MAX; i++) {
+        occupancy_message machine = BIGFLEET__V1ALPHA1__MACHINE_OCCUPANCY__INIT;
+        machine.machine_id = text("m");
+        add_machine(&machine);
+    }
+    CHECK_ERR("too many", read_all(0), ERR_TOO_LARGE);
+    CHECK_HAS("named", note.text, "occupancy: more than 65536 machines");
     close_all();
 }
 

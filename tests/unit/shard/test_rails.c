@@ -90,20 +90,70 @@ TEST(cap_and_limit_keep_the_head_and_touch_nothing_else)
     arena_deinit(&arena);
 }
 
+TEST(preemptions_of_a_cluster_that_has_not_reported_are_capped)
+{
+    struct inventory_options options = {.machines_max = 100, .seed = 1};
+    struct dimensions dimensions;
+    struct needs *needs;
+    struct inventory *inventory;
+    struct action actions[32];
+    struct decision decision = {.actions = actions};
+    struct rails_options rails = {.reclaim_fraction = 0.05};
+    struct rails_passed passed;
+    struct arena arena;
+
+    arena_init(&arena, 1 << 20);
+    dimensions_init(&dimensions);
+    CHECK_OK("open", inventory_open(&options, &inventory));
+    CHECK_OK(
+        "needs",
+        needs_open(&(struct needs_options){.rows_max = 10, .seed = 1, .dimensions = &dimensions},
+                   &needs));
+    add_configured(inventory, "a", 40);
+    add_configured(inventory, "b", 10);
+    for (int i = 0; i < 3; i++) { /* preemptions are in the order of the Needs */
+        decision.action_count = add_actions(actions, decision.action_count, ACTION_PREEMPT, "b", 2);
+        decision.action_count = add_actions(actions, decision.action_count, ACTION_PREEMPT, "a", 2);
+    }
+    CHECK_OK("pass", rails_pass(&decision, inventory, &rails, &arena, &passed));
+    CHECK_SIZE("preemptions are not capped", passed.action_count, 12);
+    rails.unreported = needs;
+    CHECK_OK("pass", rails_pass(&decision, inventory, &rails, &arena, &passed));
+    CHECK_SIZE("one of b, two of a", passed.action_count, 3);
+    CHECK_STR("b", passed.actions[0]->cluster, STR("b"));
+    CHECK_STR("a", passed.actions[2]->cluster, STR("a"));
+    CHECK_SIZE("held", passed.preempts_held, 9);
+    CHECK_SIZE("no reclaim", passed.reclaims_held, 0);
+    CHECK_OK("a reports", needs_mark_reported(needs, STR("a")));
+    CHECK_OK("pass", rails_pass(&decision, inventory, &rails, &arena, &passed));
+    CHECK_SIZE("one of b, all of a", passed.action_count, 7);
+    rails.reclaim_fraction = 0;
+    CHECK_OK("pass", rails_pass(&decision, inventory, &rails, &arena, &passed));
+    CHECK_SIZE("no cap", passed.action_count, 12);
+    needs_close(needs);
+    inventory_close(inventory);
+    dimensions_deinit(&dimensions);
+    arena_deinit(&arena);
+}
+
 /* ---- the quarantine ---- */
 
 struct said {
     uint32_t rows;
     enum quarantine_verdict verdict;
     uint32_t holds;
+    uint64_t after_s; /* after the roll-up before it */
+    uint32_t serving; /* machines */
 };
 
 static void hear(const char *why, const struct said *said, size_t count)
 {
     struct quarantine q = {0};
+    mono_time now = {1000};
 
     for (size_t i = 0; i < count; i++) {
-        CHECK_U32(why, quarantine_admit(&q, said[i].rows), said[i].verdict);
+        now.ms += said[i].after_s * 1000;
+        CHECK_U32(why, quarantine_admit(&q, said[i].rows, said[i].serving, now), said[i].verdict);
         CHECK_U32(why, q.holds, said[i].holds);
     }
 }
@@ -115,16 +165,38 @@ static void hear(const char *why, const struct said *said, size_t count)
 
 TEST(a_sudden_silence_is_believed_the_third_time)
 {
-    HEAR("held, held, accepted", {20, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_HELD, 1},
-         {0, QUARANTINE_HELD, 2}, {0, QUARANTINE_CONFIRMED, 0});
-    HEAR("good news resets", {20, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_HELD, 1},
-         {18, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_HELD, 1}, {0, QUARANTINE_HELD, 2},
-         {0, QUARANTINE_CONFIRMED, 0});
-    HEAR("nine rows are few", {9, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_ACCEPTED, 0});
-    HEAR("step by step is fine", {40, QUARANTINE_ACCEPTED, 0}, {20, QUARANTINE_ACCEPTED, 0},
-         {8, QUARANTINE_ACCEPTED, 0}, {0, QUARANTINE_ACCEPTED, 0});
-    HEAR("the first word counts", {0, QUARANTINE_ACCEPTED, 0});
-    HEAR("a tenth is no silence", {20, QUARANTINE_ACCEPTED, 0}, {2, QUARANTINE_ACCEPTED, 0});
+    HEAR("held, held, accepted", {20, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {0, QUARANTINE_HELD, 1, 10, 0}, {0, QUARANTINE_HELD, 2, 10, 0},
+         {0, QUARANTINE_CONFIRMED, 0, 10, 0});
+    HEAR("good news resets", {20, QUARANTINE_ACCEPTED, 0, 10, 0}, {0, QUARANTINE_HELD, 1, 10, 0},
+         {18, QUARANTINE_ACCEPTED, 0, 10, 0}, {0, QUARANTINE_HELD, 1, 10, 0},
+         {0, QUARANTINE_HELD, 2, 10, 0}, {0, QUARANTINE_CONFIRMED, 0, 10, 0});
+    HEAR("nine rows are few", {9, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {0, QUARANTINE_ACCEPTED, 0, 10, 0});
+    HEAR("step by step is fine", {40, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {20, QUARANTINE_ACCEPTED, 0, 10, 0}, {8, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {0, QUARANTINE_ACCEPTED, 0, 10, 0});
+    HEAR("the first word counts", {0, QUARANTINE_ACCEPTED, 0, 10, 0});
+    HEAR("a tenth is no silence", {20, QUARANTINE_ACCEPTED, 0, 10, 0},
+         {2, QUARANTINE_ACCEPTED, 0, 10, 0});
+}
+
+TEST(an_operator_that_repeats_itself_at_once_confirms_nothing)
+{
+    HEAR("a crash loop", {20, QUARANTINE_ACCEPTED, 0, 10, 0}, {0, QUARANTINE_HELD, 1, 10, 0},
+         {0, QUARANTINE_HELD, 1, 1, 0}, {0, QUARANTINE_HELD, 1, 1, 0},
+         {0, QUARANTINE_HELD, 2, 7, 0}, {0, QUARANTINE_HELD, 2, 8, 0},
+         {0, QUARANTINE_CONFIRMED, 0, 1, 0});
+}
+
+TEST(machines_that_serve_a_cluster_make_its_first_silence_suspicious)
+{
+    HEAR("after a restart of both", {0, QUARANTINE_HELD, 1, 10, 10},
+         {0, QUARANTINE_HELD, 2, 10, 10}, {0, QUARANTINE_CONFIRMED, 0, 10, 10},
+         {0, QUARANTINE_ACCEPTED, 0, 10, 10});
+    HEAR("nine machines are few", {0, QUARANTINE_ACCEPTED, 0, 10, 9});
+    HEAR("a row may ask for many machines", {1, QUARANTINE_ACCEPTED, 0, 10, 1000},
+         {0, QUARANTINE_ACCEPTED, 0, 10, 1000});
 }
 
 /* ---- parking ---- */

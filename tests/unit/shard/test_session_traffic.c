@@ -389,6 +389,40 @@ static void fill(const char *cluster)
     }
 }
 
+TEST(the_status_of_a_need_goes_to_an_operator_that_takes_it)
+{
+    struct need_status first = {.fingerprint = STR("fp"),
+                                .group = STR("g"),
+                                .lacking = 1,
+                                .reason = REASON_PRIORITY_STARVED};
+    struct need_status plain = {
+        .fingerprint = STR("fp"), .lacking = 7, .reason = REASON_NO_MATCHING_SUPPLY};
+    struct need_status newer = first;
+    struct op *o, *old;
+
+    session_rig_open(&rig, NULL, NULL);
+    o = operator_connect(&rig, 0);
+    operator_say_hello_as(o, "a", true);
+    session_rig_run(&rig, 50);
+    old = operator_hello(&rig, 1, "b");
+    forget(&rig);
+    sessions_need_status(rig.sessions, STR("b"), &first);
+    session_rig_run(&rig, 50);
+    CHECK_TEXT("not to one that did not say so", heard(old), "");
+    rpc_call_pause(o->call);
+    fill("a");
+    newer.lacking = 2;
+    sessions_need_status(rig.sessions, STR("a"), &first);
+    sessions_need_status(rig.sessions, STR("a"), &plain);
+    sessions_need_status(rig.sessions, STR("a"), &newer);
+    CHECK_U64("one was superseded", session_stats(&rig).superseded, 1);
+    rpc_call_resume(o->call);
+    session_rig_run(&rig, 2000);
+    CHECK_HAS("the newest of each Need", heard(o),
+              "need fp 7 NO_MATCHING_SUPPLY\nneed fp 2 PRIORITY_STARVED\n");
+    session_rig_close(&rig);
+}
+
 TEST(what_waits_is_superseded_by_key_and_never_swapped)
 {
     struct op *o;
