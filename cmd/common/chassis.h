@@ -58,11 +58,11 @@ struct chassis_hooks {
     unsigned tls;                           /* bits for role_open_tls */
     bool locks_data_dir;                    /* the role locks its data directory itself */
     bool knows_callers;                     /* HTTPS asks for client certificates */
-    bool second_signal_ends; /* a second SIGTERM or SIGINT exits at once with 143 or 130 */
+    bool second_signal_ends; /* a second SIGTERM or SIGINT ends the process with 143 or 130 */
     /* Checks the contents of the files that the settings name. common/files.h has already checked
      * that the files can be opened. */
     enum err (*check)(const struct conf *conf, struct fs *fs, struct note *note);
-    /* The first lines on the terminal, before the status page's address and any log line. */
+    /* Prints the first lines on the terminal, before the status page's address and any log line. */
     void (*say_first)(void *state, FILE *out);
     void (*say_started)(void *state, FILE *out);
     bool (*owns_stdout)(const void *state); /* true: the lines above go to stderr */

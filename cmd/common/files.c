@@ -78,8 +78,8 @@ enum err files_below_data_dir(const struct conf *conf, const char *name, const c
     return files_join_path(name, conf_text(conf, "data-dir"), given, path, note);
 }
 
-/* Refuses an existing file that is not one of JSON lines. It may be muster's own: LOCK, FORMAT, the
- * epoch. After a power cut, a file of lines may begin with zeros. */
+/* Refuses an existing file without JSON lines, because the file may be muster's own: LOCK, FORMAT,
+ * the epoch. After a power cut, a file of lines may begin with zeros. */
 static enum err files_check_lines(struct fs *fs, const char *name, const char *path,
                                   struct note *note)
 {

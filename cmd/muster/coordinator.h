@@ -42,8 +42,8 @@ struct coordinator_workers {
     mono_time give_up_at;
     struct buf page;
 };
-/* The dashboard. If its listener is open to the network without TLS, there is no token, because it
- * would be sent unencrypted, and the dashboard is read-only. */
+/* The dashboard. If its listener is open to the network without TLS, the dashboard is read-only and
+ * has no token, because the token would be sent unencrypted. */
 struct coordinator_dash {
     struct dash *dash; /* NULL: the settings disable the dashboard */
     char token[DASH_TOKEN_MAX + 1];

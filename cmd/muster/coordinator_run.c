@@ -134,8 +134,8 @@ static void on_rival(void *owner, const struct note *note)
     chassis_fail(c->role.chassis, ERR_CONFLICT, note);
 }
 
-/* A hello of another cluster. If that cluster knows this address under an older replica id, this
- * replica was wiped and belongs to that cluster. */
+/* Judges a hello of another cluster. If that cluster knows this address under an older replica id,
+ * this replica was wiped and belongs to that cluster. */
 static void judge_foreign(struct task *task)
 {
     struct coordinator *c = CONTAINER_OF(task, struct coordinator, foreign);

@@ -175,7 +175,8 @@ static void look_at_certificates(struct coordinator *c)
         LOG_WARN(c->log, "workers' certificates could not be renewed", log_text("why", note.text));
 }
 
-/* Without a leader for too long, ends the process, so that a supervisor notices (workers.md 15). */
+/* Ends the process if there was no leader for too long, so that a supervisor notices (workers.md
+ * 15). */
 static void workers_give_up(struct coordinator *c)
 {
     const struct member_config *config = &c->workers.config;

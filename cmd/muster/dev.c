@@ -121,7 +121,7 @@ void dev_on_ready(struct dev *dev, bool ready, const char *reason)
 
     health_check_set(dev->check, ready, reason);
     if (ready && !dev->announced) {
-        fputc('\n', out); /* the first lines again, because they may have scrolled away */
+        fputc('\n', out); /* prints the first lines again, which may have scrolled away */
         print_dashboard(dev, out);
         print_table(dev, out);
         print_tour(dev, out);

@@ -41,8 +41,8 @@ chassis_step_fn dev_fleet_open;
 void dev_fleet_stop(struct dev *dev);
 void dev_fleet_close(void *dev); /* accepts a half-built state; turns the loop */
 
-/* The fleet became complete or incomplete. Complete: the coordinators have a leader, every shard
- * reports and every worker sends heartbeats. `reason` names what is missing. */
+/* Call when the fleet became complete or incomplete. Complete: the coordinators have a leader,
+ * every shard reports and every worker sends heartbeats. `reason` names what is missing. */
 void dev_on_ready(struct dev *dev, bool ready, const char *reason);
 void dev_say(struct dev *dev, const char *about, const char *text);
 #endif

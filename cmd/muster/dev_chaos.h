@@ -2,8 +2,8 @@
 /* `muster dev --chaos`: kills and pauses parts of the fleet, one at a time.
  *
  * Chaos does nothing until the fleet is complete again, with its last victim and every replica, so
- * two replicas are never down at once. It sends no request and reads no clock: each check of the
- * fleet passes in what chaos needs. */
+ * two replicas are never down together. Chaos sends no request and reads no clock: each check of
+ * the fleet passes the facts to chaos. */
 #ifndef MUSTER_DEV_CHAOS_H
 #define MUSTER_DEV_CHAOS_H
 #include "base/prng.h"

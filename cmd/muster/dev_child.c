@@ -26,7 +26,7 @@ struct dev_child {
      * the banner. */
     char held[HELD_MAX][LINE_CAP];
     size_t held_count;
-    bool held_all; /* further lines are logged at once */
+    bool held_all; /* lines are not held any more */
 };
 
 /* Copies the environment without the variables of `muster dev`, which are not for its children. */
@@ -52,7 +52,7 @@ static void child_log_held(struct dev_child *child)
 }
 
 /* Lines are kept until the fleet is ready. A process with more than HELD_MAX lines has a problem,
- * so its lines are logged at once. */
+ * so its lines are logged as they come. */
 static void child_on_line(void *owner, int fd, struct str line)
 {
     struct dev_child *child = owner;

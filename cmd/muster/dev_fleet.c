@@ -110,7 +110,7 @@ struct dev_question {
     bool (*judge)(struct dev *dev, const ProtobufCMessage *answer, char reason[REASON_CAP]);
 };
 
-/* Counted back from before the request, so that the time is not too late. */
+/* Counts back from the time before the request, so that the time is not too late. */
 static void fleet_take_heard(struct dev *dev, const Muster__V1__Replica *replica)
 {
     uint64_t silent = replica->leader ? 0 : (uint64_t)replica->silent_ms;
@@ -323,7 +323,8 @@ static enum err fleet_start_all(struct dev *dev, struct note *note)
     char path[DEV_PATH_CAP + 64];
     enum err err;
 
-    /* First, because otherwise each coordinator would make its own token. */
+    /* Makes the token before the coordinators start, because otherwise each coordinator would make
+     * its own token. */
     snprintf(path, sizeof path, "%s/%s", parts->dir, DEV_TOKEN_FILE);
     err = dash_token_read(dev->role.io->fs, path, dev->token, note);
     if (err == ERR_NOT_FOUND) err = dash_token_make(dev->role.io, path, dev->token, note);

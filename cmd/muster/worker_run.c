@@ -120,7 +120,7 @@ static enum err load_plugins(void *state, struct note *note)
         chassis_turn(s->role.chassis);
     if (!err && s->plugin_failed) {
         *note = s->plugin_note;
-        err = ERR_INVALID; /* a requested plugin must start, or the setting is invalid */
+        err = ERR_INVALID; /* a plugin that does not start is an error of the settings */
     }
     return !err && chassis_stopping(s->role.chassis) ? ERR_CANCELLED : err;
 }

@@ -79,7 +79,7 @@ static void compare_days(const struct conf *conf, const char *advice, struct cer
     const uint64_t day_ms = 86400ull * MS_PER_SECOND;
     uint64_t from = report->not_before.ms, until = report->not_after.ms;
     uint64_t asked = conf_number(conf, "days");
-    /* Rounded to days, because a certificate begins a few minutes early. */
+    /* Rounds to days, because a certificate begins a few minutes early. */
     uint64_t has = until > from ? (until - from + day_ms / 2) / day_ms : 0;
 
     if (report->result != CERT_KEPT || conf_source(conf, "days") == CONF_DEFAULT || asked == has)

@@ -49,8 +49,9 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
                : coord_ctl_code(result->code);
 }
 
-/* The default is the store of MUSTER_COORDINATOR, or else a directory of the user that outlasts a
- * reboot: two shells of a user share claims, and no other user can block them. */
+/* The default is the store of MUSTER_COORDINATOR. Without this variable the default is a directory
+ * of the user that outlasts a reboot. Two shells of a user then share claims, and no other user can
+ * block the claims. */
 static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **ret_url)
 {
     const char *url = conf_text(ctl->conf, "store"), *state = getenv("XDG_STATE_HOME");
@@ -91,8 +92,8 @@ static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **r
 enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
 {
     struct coord_ctl coord = {.ctl = ctl};
-    /* If `exec` is killed, the guard stops the command a moment later. Nobody may acquire the claim
-     * before, so the claim must outlast this process. */
+    /* If `exec` is killed, the guard stops the command a moment later. Until then nobody may
+     * acquire the claim, so the claim must outlast this process. */
     coord_options options = {
         .open_timeout_ms = (int64_t)conf_number(ctl->conf, "timeout"),
         .tls_ca_file = conf_text(ctl->conf, "tls.ca-file"),

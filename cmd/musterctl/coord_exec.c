@@ -29,7 +29,7 @@ static void exec_on_lost(void *arg, coord_lease *, int reason)
     struct run *run = arg;
 
     atomic_store(&run->lost, reason);
-    /* In case somebody has killed the guard. */
+    /* Kills the command here, too, in case somebody has killed the guard. */
     guarded_command_kill(&run->command);
 }
 
@@ -176,7 +176,8 @@ static enum err exec_act(struct ctl *ctl)
     if (grace > ttl / 2)
         return ctl_fail(ctl, ERR_INVALID, "--grace: at most half of --ttl (%" PRIu64 " ms)",
                         ttl / 2);
-    /* Before the store's threads start, because they must inherit the blocked signals. */
+    /* Blocks the signals before the store's threads start, because the threads must inherit
+     * this. */
     err = guarded_command_open(&the_run.command, &ctl->note);
     if (err) return err;
     err = coord_ctl_with_store(ctl, exec_with_store, false);

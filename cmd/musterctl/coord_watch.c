@@ -38,7 +38,8 @@ static void watch_print_event(struct ctl *ctl, const coord_event *event)
     ctl_json_end(ctl);
 }
 
-/* Prints each change at once, because a reader may wait for it at the other end of a pipe. */
+/* Prints each change as soon as it arrives, because a program may read the output through a
+ * pipe. */
 static enum err watch_follow(struct ctl *ctl, coord_watch *watch)
 {
     uint64_t left = conf_number(ctl->conf, "count");

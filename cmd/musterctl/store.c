@@ -283,7 +283,8 @@ const struct command store_command = COMMAND_TREE(
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
             CTL_ACT(BIT(5), store_watch_act)),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, removal, "REVISION", 1, 1),
-            /* Sent once, without a sequence number: a repeat after a lost answer would conflict. */
+            /* The request is sent once, without a sequence number: a repeat after a lost answer
+             * would conflict. */
             CTL_RPC(BIT(4),
                     .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
                                "musterctl store status"},

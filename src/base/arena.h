@@ -14,7 +14,7 @@ struct arena {
 };
 
 void arena_init(struct arena *a, size_t max); /* allocates nothing */
-void arena_deinit(struct arena *a);           /* a zeroed arena is allowed, and a second call */
+void arena_deinit(struct arena *a);           /* accepts a zeroed arena; may be called twice */
 /* Frees all allocations but keeps one block for the next ones. */
 void arena_reset(struct arena *a);
 /* Returns memory that is aligned for any type and not zeroed. NULL above the limit, or if memory

@@ -15,7 +15,7 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max); /* allocates nothing */
-void buf_deinit(struct buf *b);           /* a zeroed buffer is allowed, and a second call */
+void buf_deinit(struct buf *b);           /* accepts a zeroed buffer; may be called twice */
 void buf_clear(struct buf *b);            /* keeps the memory */
 struct str buf_peek(const struct buf *b);
 enum err buf_append(struct buf *b, struct str bytes);

@@ -42,7 +42,7 @@ enum {
     CERT_LEAF_DAYS = 90,
     CERT_CA_DAYS = 3650,
     CERT_DAYS_MAX = 36500,
-    CERT_BACKDATE_S = 300, /* a new certificate must be valid at once although clocks differ */
+    CERT_BACKDATE_S = 300, /* a new certificate must be valid now although clocks differ */
     CERT_NAMES_MAX = 16,   /* extra DNS names and addresses in one request */
     CERT_ID_MAX = 64,
     CERT_ROOTS_MAX = 8, /* in one ca.pem */
@@ -74,8 +74,8 @@ struct cert_ca_options {
     bool rollout;
     bool strict_permissions; /* ERR_DENIED, not a warning, if other users can read the key */
 };
-/* Creates the authority or opens an existing one, also when two processes call at once. Nothing is
- * overwritten. ERR_CONFLICT:
+/* Creates the authority or opens an existing one. Two processes may do so at the same time.
+ * Nothing is overwritten. ERR_CONFLICT:
  *   - one of the two files is missing, or the key belongs to no root;
  *   - a certificate among the roots may not sign;
  *   - the authority has another common name, or is no rollout authority as requested.

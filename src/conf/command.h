@@ -20,7 +20,7 @@ typedef int command_fn(void *context, const struct command_call *call);
 struct command_word {
     const char *words; /* "ls", "delete worker" in any order, or an option: "-A" */
     /* '~': `means` is another name of a noun or verb, unless a command has the name `words`.
-     * '=': `means` is the command, "" the program's help; for an option "", because it is ignored.
+     * '=': `means` is the command, or "" for the program's help; "" also if an option is ignored.
      * '!': there is no such command or option, and `means` says what to type instead. */
     char kind;
     const char *means;

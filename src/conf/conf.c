@@ -231,7 +231,7 @@ static enum err conf_take_argument(struct conf *conf, const char *word)
     return ERR_OK;
 }
 
-/* For callers that continue after an error, to report all problems. */
+/* Returns the first error, for callers that continue after an error to report all problems. */
 static enum err conf_first_of(enum err first, enum err err)
 {
     return first ? first : err;

@@ -242,7 +242,7 @@ static bool read_answer(struct coordclient *c, struct str bytes)
         return false;
     }
     c->answer = (const answer_message *)message;
-    /* Each instruction has a term of its own. */
+    /* A response without a term is not stale: each instruction has its own term. */
     if (c->answer->coordinator_term <= 0) return true;
     if (!instructions_hear(&c->instructions, c->answer->coordinator_term)) {
         LOG_WARN(&c->log, "ReportShard: ignored the response of a coordinator with an older term",

@@ -31,8 +31,8 @@ struct coordclient_options {
     uint64_t interval_ms;   /* 0: COORDCLIENT_INTERVAL_MS */
     struct shard_view view; /* must outlive the client */
 };
-/* Reports at once and then at every interval. ERR_INVALID with a note, ERR_NOMEM, or an error of
- * rpc_channel_open. */
+/* Reports immediately and then at every interval. ERR_INVALID with a note, ERR_NOMEM, or an error
+ * of rpc_channel_open. */
 enum err coordclient_open(const struct coordclient_options *options,
                           struct coordclient **ret_client, struct note *note);
 /* Calls done() when all memory of the client is freed. */

@@ -39,7 +39,7 @@ typedef enum err ctl_fn(struct ctl *ctl);
 void ctl_init(struct ctl *ctl);
 void ctl_deinit(struct ctl *ctl);
 bool ctl_has_option(const struct ctl *ctl, const char *name);
-/* Asks a person who is there and did not say --yes. ERR_INVALID, with a note: the person says no. */
+/* Asks for a confirmation if `confirm` is set. ERR_INVALID, with a note: the person says no. */
 enum err ctl_confirm(struct ctl *ctl, const char *what);
 /* Reads standard input to its end. ERR_TOO_LARGE, ERR_NOMEM, ERR_IO; with a note. */
 enum err ctl_read_input(struct ctl *ctl, struct str *ret_text);
@@ -152,7 +152,7 @@ struct ctl_action {
     bool offline; /* the command opens its connections itself */
 };
 enum err ctl_do(struct ctl *ctl);
-/* From now on Ctrl-C and SIGTERM exit at once with code 0, for commands without another end. */
+/* From now on Ctrl-C and SIGTERM end the process with code 0, for commands without another end. */
 void ctl_end_when_interrupted(void);
 
 /* Exit codes of every command that calls a coordinator. */

@@ -47,7 +47,8 @@ void doctor_says(struct doctor *doctor, enum finding finding, const char *advice
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Checks one replica over HTTP: clock, readiness, disk, descriptors, certificate and version. */
 void doctor_replica(struct doctor *doctor, const Muster__V1__Replica *replica);
-/* After the last replica: compares their versions, and this machine's clock with all of theirs. */
+/* Call after the last replica. Compares the replicas' versions, and this machine's clock with the
+ * replicas' clocks. */
 void doctor_compare_replicas(struct doctor *doctor);
 void doctor_certificate(struct doctor *doctor, const char *whose, wall_time not_after);
 void doctor_room(struct doctor *doctor, const char *where, uint64_t free_bytes);

@@ -22,7 +22,7 @@ enum err guarded_command_open(struct guarded_command *command, struct note *note
     enum err err;
 
     *command = (struct guarded_command){.signals = -1};
-    /* First, because the guard must be forked while this process has one thread. */
+    /* The guard is forked first, while this process has one thread. */
     err = coord_guard_start(&command->guard, note);
     if (err) return err;
     sigemptyset(&blocked);

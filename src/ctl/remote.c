@@ -402,7 +402,7 @@ static void remote_take_outcome(struct answer *a, const struct rpc_outcome *outc
     note_set(&a->text, "%.*s", (int)min_size(outcome->text.len, NOTE_CAP), outcome->text.at);
 }
 
-/* An unreadable answer with the status OK: a write was done. */
+/* Handles an unreadable answer with the status OK. A write that got such an answer was done. */
 static void remote_take_unreadable(struct answer *a, enum err err, const struct note *why)
 {
     if (err == ERR_NOMEM)

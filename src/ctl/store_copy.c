@@ -74,7 +74,7 @@ static enum err store_copy_add(struct copy *copy, struct str key, struct str val
     return ERR_OK;
 }
 
-/* On stderr, because the result goes to stdout. */
+/* Prints on stderr, because the result goes to stdout. */
 static void store_copy_report_progress(struct copy *copy, struct str key, const char *doing)
 {
     mono_time now = clock_mono(clock_real());

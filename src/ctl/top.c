@@ -229,7 +229,8 @@ static const struct top_section {
     {"CLAIMS", SURVEY_CLAIMS, TABLE_COLUMNS("CLAIM", "OWNER", "TOKEN", "LEFT"), top_claims},
 };
 
-/* A section whose part did not answer shows the reason. Shards are known from earlier rounds. */
+/* Shows a section, or the reason if its part did not answer. The shards may be known from an
+ * earlier round. */
 static enum err top_put_section(struct ctl_survey *survey, const struct top_section *section,
                                 struct buf *into)
 {

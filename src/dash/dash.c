@@ -320,7 +320,7 @@ enum err dash_open(const struct dash_options *options, struct dash **ret_dash, s
     err = dash->history ? dash_open_rest(dash, options, note) : ERR_NOMEM;
     if (err) {
         note_prefix(note, "dashboard");
-        dash_close(dash, NULL, NULL); /* frees at once, because no channel is open */
+        dash_close(dash, NULL, NULL); /* frees before the return, because no channel is open */
     } else {
         *ret_dash = dash;
     }

@@ -61,7 +61,7 @@ struct page_request { /* first member of each row */
 struct page_requests {
     struct dash *dash;
     size_t row_size, count;
-    /* On the event loop, with the lock held. If send() fails, fail() ends the request. */
+    /* Called on the event loop, with the lock held. If send() fails, fail() ends the request. */
     enum err (*send)(struct page_request *request);
     void (*fail)(struct page_request *request, enum err err);
     pthread_mutex_t lock; /* protects the rows and all fields below */

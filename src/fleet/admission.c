@@ -59,7 +59,7 @@ static void admission_answered(struct admission *a, enum err err, const struct n
     switch (err) {
     case ERR_OK:
     case ERR_EXISTS:
-    case ERR_NOT_FOUND: /* another request made the change: take the next step at once */
+    case ERR_NOT_FOUND: /* another request made the change: take the next step */
         timer_start_in(&a->timer, 0);
         break;
     case ERR_NOT_READY:

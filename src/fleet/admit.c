@@ -64,7 +64,7 @@ static struct admit_step admit_refuse(enum err err, const char *why)
 
 /* -- the rules, in the order of their evaluation -- */
 
-/* If true, `step` is the refusal. */
+/* True: *step refuses the request. */
 static bool request_is_wrong(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
@@ -89,7 +89,7 @@ static bool request_is_wrong(const struct admit_view *view, const struct admit_r
     return true;
 }
 
-/* Another replica of this name still responds. One of the two is a mistake. */
+/* True if another replica of this name still responds. One of the two is a mistake. */
 static bool name_is_held(const struct admit_view *view, const struct admit_request *request,
                          struct admit_step *step)
 {
@@ -130,8 +130,9 @@ static bool is_met_at(const struct replica_member *member, const char *address)
     return strcmp(member->met_at, address) == 0;
 }
 
-/* If the leader reaches only the requesting replica at an address, this replica takes the address
- * from the listed member. Otherwise two replicas that exchange addresses would wait forever. */
+/* True: a member is listed at the requested address, and *step removes it, swaps the two addresses
+ * or waits. They are swapped if the leader reaches only the requesting replica at this address.
+ * Without a swap, two replicas that exchange addresses would wait forever. */
 static bool address_is_taken(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {

@@ -6,12 +6,13 @@
  *   learner        wait until it has caught up -> remove a dead older identity of its name ->
  *                  promote it
  *   moved          change its address; if another replica is listed at the new address and the
- *                  leader has reached the moved one there, the two swap addresses
+ *                  leader has reached the moved replica there, the two swap addresses
  *   voter in place remove older identities -> done
  *
- * An older identity with the same name means a lost disk. It is removed only after a silence,
- * because otherwise two processes with one name would remove each other. The new replica catches up
- * first, unless both identities have the same address, which two members never share.
+ * An older identity with the same name means a lost disk. This identity is removed only after a
+ * silence, because otherwise two processes with one name would remove each other. Before the
+ * removal the new replica catches up, unless both identities have the same address, which two
+ * members never share.
  *
  * The Raft log (log/members.h) decides whether a change of members is safe now. */
 #ifndef FLEET_ADMIT_H

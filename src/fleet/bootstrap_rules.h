@@ -40,7 +40,7 @@ enum {
 /* -- at the start -- */
 enum bootstrap_start {
     BOOTSTRAP_NOT,   /* join a cluster, or continue with the log */
-    BOOTSTRAP_ALONE, /* no peers: bootstrap at once */
+    BOOTSTRAP_ALONE, /* no peers: bootstrap now */
     BOOTSTRAP_ASK,   /* ask the other replicas first */
 };
 struct bootstrap_facts {

@@ -228,7 +228,7 @@ enum err export_finish(struct export_file *own_file, char name[EXPORT_NAME_CAP],
         export_abandon(file);
         return err;
     }
-    /* First, because `latest` may point only to a durable name. */
+    /* Syncs the directory first, because `latest` may point only to a durable name. */
     err = export_note(note, fs_sync_dir(file->fs, file->dir), "sync", file->dir);
     if (!err) err = swap_latest(file, note);
     if (!err) memcpy(name, file->name, sizeof file->name);

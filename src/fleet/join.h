@@ -4,8 +4,8 @@
  *
  * A replica asks until a leader is known and the replica is a voter at its own addresses. A leader
  * asks itself; other replicas ask at the join addresses, after 1, 2, 4, 8 and then always 15
- * seconds. A new leader checks its own entry at once. A replica that was removed on purpose stays
- * out until its restart. */
+ * seconds. A new leader checks its own entry immediately. A replica that was removed on purpose
+ * stays out until its restart. */
 #ifndef FLEET_JOIN_H
 #define FLEET_JOIN_H
 #include "base/note.h"

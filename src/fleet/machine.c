@@ -112,7 +112,7 @@ enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
     return ERR_OK;
 }
 
-/* The time does not count: each retry sets the time anew. */
+/* The fingerprint leaves out the time, which each retry sets anew. */
 static uint64_t command_fingerprint(const struct fleet_command *command)
 {
     const struct fleet_quota *quota = command->kind == FLEET_SET_QUOTA ? &command->set_quota : NULL;

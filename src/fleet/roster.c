@@ -265,7 +265,7 @@ static bool has_tails(const struct roster *roster)
     return false;
 }
 
-/* The whole snapshot is written at once: it has only a few kilobytes. */
+/* The whole snapshot is written in one piece: it has only a few kilobytes. */
 static enum err roster_snapshot_begin(void *state, uint64_t, void **ret_view)
 {
     const struct roster *roster = state;

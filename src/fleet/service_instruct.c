@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions to shards. Each gets the leader's term and a sequence number, is queued in the
- * shard's reports, and is sent with every response to a report until the shard acknowledges the
- * instruction. */
+/* Instructions to shards. Each gets the leader's term and a sequence number, and is queued in the
+ * shard's reports. Every response to a report repeats the instruction until the shard acknowledges
+ * it. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -47,7 +47,7 @@ static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_C
     return str_of(topic, domain->key.len + 1 + domain->value.len);
 }
 
-/* The tag and flags are those of `it`. */
+/* Queues AssignDomain or UnassignDomain. The caller sets tag and flags of `it`. */
 static void instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
                            bool assigned, struct instruction it)
 {
@@ -141,7 +141,7 @@ static bool queue_admit(struct leader_request *request)
     return !wrong;
 }
 
-/* All shards get the instruction, or none. */
+/* Requires room for all shards, because all shards get the instruction, or none. */
 static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);

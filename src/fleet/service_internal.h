@@ -40,7 +40,7 @@ struct service_method {
     enum stream_kind stream;
     const char *label; /* value of a stream's metric label */
     bool anywhere;     /* `admit` runs on any replica and handles the whole call */
-    bool is_old;       /* original method; its responses cannot say "not yet" */
+    bool is_old;       /* BigFleet's own method, whose response has no "not yet" */
     /* Replaces `read`, `judge` and `command`. Runs on a leader that is ready. */
     void (*begin)(struct leader_request *request);
     /* Handles the result of a proposal to a state machine other than the fleet tables. */
@@ -282,7 +282,8 @@ void service_list_later(struct leader_request *request, struct service_lister *l
 
 /* -- quorum.c -- */
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* done() is called once, after the last query or at once. A second call replaces the first. */
+/* done() is called once, after the last query, inside this call if none runs. A second call
+ * replaces the first. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* may be NULL */
 void quorum_close(struct quorum *quorum);                                        /* may be NULL */
 uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica is not the leader */
@@ -299,7 +300,7 @@ typedef void admission_fn(void *owner, enum err err, const struct note *note);
 enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
                       mono_time until, admission_fn *done, void *owner,
                       struct admission **ret_admission);
-/* The admission continues without its caller, who has disconnected. */
+/* Call when the caller has disconnected. The admission continues. */
 void admission_forget(struct admission *admission);
 /* Ends admissions that wait for a timer. Other admissions end with their proposal in the log. */
 void admissions_stop(struct quorum *quorum);
@@ -331,7 +332,7 @@ enum err export_loop_open(struct fleet_service *service, struct note *note);
 void export_loop_close(struct export_loop *loop);
 
 /* -- service_read.c -- */
-/* In the order of the tables. NULL after the last shard. */
+/* Returns the shards in the order of the tables, and then NULL. */
 const struct reported_shard *service_next_reported(const struct fleet_service *service,
                                                    struct fleet_walk *walk);
 void service_pack_row(struct fleet_service *service, struct pack *pack,

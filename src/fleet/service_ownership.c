@@ -58,8 +58,8 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
                                                    .since = instruction->tag});
 }
 
-/* The AssignDomain was replaced before it was sent. A shard without domains owns all machines, and
- * refuses to release a domain. */
+/* True: the shard never had the domain, because the UnassignDomain replaced an unsent AssignDomain.
+ * A shard without domains owns all machines, and refuses UnassignDomain. */
 static bool was_never_given(const struct reported_shard *shard,
                             const struct instruction *instruction)
 {
@@ -201,8 +201,8 @@ static int user_compare(const void *a, const void *b)
     return order ? order : str_compare(left->shard, right->shard);
 }
 
-/* A shard that does not report its scope has no domains if the tables assign none. A shard whose
- * last domain was taken away owns nothing. */
+/* True if the shard may use machines of its provider. A shard without domains in the tables does so
+ * unless it reports a scope of domains, because its last domain was taken away. */
 static bool is_user(const struct fleet_service *service, const struct reported_shard *kept,
                     struct provider_user *ret_user)
 {

@@ -2,8 +2,8 @@
 /* The method ReportShard, in the steps of coordinator.md 9: register the shard, record the time,
  * store the report, process acknowledgements, respond with the pending instructions.
  *
- * All steps after the registration happen in one turn after leadership was confirmed: a deposed
- * leader stores no report and sends no instruction. */
+ * All steps after the registration happen in one turn after leadership was confirmed, so that a
+ * deposed leader stores no report and sends no instruction. */
 #include "fleet/service_internal.h"
 
 typedef Bigfleet__V1alpha1__ShardReport report_message;
@@ -29,7 +29,7 @@ static struct str report_shard(const struct leader_request *request)
     return str_from(report_of(request)->shard_id);
 }
 
-/* A shard that the tables would refuse proposes nothing. */
+/* Refuses a report that the tables would refuse, so that it proposes nothing. */
 static bool report_is_registrable(struct leader_request *request)
 {
     bool long_id = report_shard(request).len > FLEET_ID_MAX;
@@ -110,7 +110,7 @@ static void report_take_ack(struct fleet_service *service, struct reported_shard
 
 /* -- storing -- */
 
-/* For ListShardReports: with a deficit, but without requirements. */
+/* Packs the shortfalls for ListShardReports: with a deficit, but without requirements. */
 static enum err pack_shortfalls(struct fleet_service *service, const report_message *report)
 {
     Bigfleet__V1alpha1__Resources none = BIGFLEET__V1ALPHA1__RESOURCES__INIT;

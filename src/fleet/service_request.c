@@ -38,7 +38,7 @@ static void call_begin(struct leader_request *request)
         service_write(request);
 }
 
-/* Only while this replica is the leader: reports belong to one leader's term. */
+/* Reads only while this replica is the leader, because reports belong to one leader's term. */
 static void call_read(struct leader_request *request)
 {
     if (leader_leads(request->leader))

@@ -133,7 +133,7 @@ struct report_taken {
     bool first;     /* the shard's first report in this term */
     bool back;      /* the shard was silent before */
     bool late;      /* the report is older than the kept one: summary and shortfalls dropped */
-    bool restarted; /* the epoch differs from the previous one; never if `late` */
+    bool restarted; /* the epoch differs from that of the last report; never if `late` */
     bool conflict;  /* two processes now report with this shard id */
 };
 /* Stores a report. A summary also replaces the shortfalls, even by none. Shortfalls without a

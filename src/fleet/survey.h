@@ -32,7 +32,7 @@ struct survey_options {
     uint64_t timeout_ms; /* of a call; also of connecting, unless to_leader */
     /* May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
-    /* At the end of each query. `message` is NULL if the query failed. */
+    /* Called at the end of each query. `message` is NULL if the query failed. */
     void (*answered)(void *owner, size_t at, const struct rpc_client_call *call,
                      const struct rpc_outcome *outcome, const ProtobufCMessage *message);
     void (*over)(void *owner, size_t count); /* every query was answered or has timed out */

@@ -208,7 +208,7 @@ static enum err dial_unix(struct dial *dial)
     return ERR_OK;
 }
 
-/* ERR_NOMEM is returned at once. on_closed reports other failures. */
+/* Returns ERR_NOMEM. Every other failure is reported by on_closed. */
 static enum err dial_begin(struct dial *dial)
 {
     static const struct addrinfo hints = {

@@ -42,7 +42,7 @@ struct http_options {
     const char *cert_file, *key_file;  /* PEM; set both or none; allows TLS 1.2 and 1.3 */
     const char *ca_file;               /* authorities of client certificates; needs cert_file */
     uint32_t connections_max;          /* 0: 256; others wait in the kernel's queue */
-    uint32_t connections_per_peer_max; /* 0: 64; others are closed at once */
+    uint32_t connections_per_peer_max; /* 0: 64; more are closed when accepted */
     uint32_t idle_timeout_s;           /* 0: 60 */
     size_t body_max;                   /* 0: 64 KiB; a larger body gets 413 */
     size_t response_max;               /* 0: 16 MiB; a larger response becomes 500 */

@@ -176,7 +176,7 @@ bool http_connection_has_room(const struct http_connection *c);
 void http_connection_write(struct http_connection *c, const struct str *parts, size_t count);
 /* Closes in order after the last write. */
 void http_connection_end(struct http_connection *c);
-void http_connection_fail(struct http_connection *c); /* counts an error and closes at once */
+void http_connection_fail(struct http_connection *c); /* counts an error and closes */
 
 /* -- http_request.c: HTTP thread -- */
 /* Starts reading the body. */

@@ -2,8 +2,8 @@
 /* One request: its target and route, the response and its head. HTTP thread only.
  *
  * A request is processed when its body is complete, so that no unread body precedes the next
- * pipelined request. A body that is announced as too large is refused at once, and the connection
- * closes. */
+ * pipelined request. A body that is announced as too large is refused before it arrives, and the
+ * connection closes. */
 #include "io/http_internal.h"
 
 #include <stdio.h>
@@ -144,7 +144,7 @@ static enum err answer_put_date(struct buf *head, wall_time now)
                        t.tm_sec);
 }
 
-/* Not formatted, because formatting took 0.4 us of the 6 us of a response. */
+/* Appends the parts without printf, which took 0.4 us of the 6 us of a response. */
 static enum err answer_put_field(struct buf *head, const char *name, const char *value)
 {
     enum err err = value ? buf_append_c(head, name) : ERR_OK;

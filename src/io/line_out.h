@@ -18,7 +18,7 @@ enum {
 };
 enum line_out_kind { LINE_OUT_FILE, LINE_OUT_PIPE, LINE_OUT_SOCKET };
 struct line_out {
-    int fd;     /* our caller's, or our own non-blocking one for the same pipe */
+    int fd;     /* the caller's descriptor, or our own non-blocking one for the same pipe */
     bool owned; /* we opened fd; otherwise (no /proc) each write calls poll first */
     bool torn;  /* the last write stopped inside a line; its end is lost */
     enum line_out_kind kind;

@@ -227,8 +227,8 @@ static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
     return refused == ECONNREFUSED;
 }
 
-/* Replaces a stale socket. Two processes at once could both succeed; the lock on the data directory
- * prevents that. */
+/* Replaces a stale socket. Two processes could do this at the same time and both succeed; the lock
+ * on the data directory prevents that. */
 static int bind_unix(int fd, const struct sockaddr_un *address)
 {
     struct stat seen, now;
@@ -371,7 +371,7 @@ static void real_listener_close(struct listener *listener)
     }
     remove_path(l);
     uv_close((uv_handle_t *)&l->poll, on_poll_closed);
-    close(l->fd); /* at once, so that another process can use the address */
+    close(l->fd); /* now, so that another process can use the address */
     l->fd = -1;   /* the number may soon belong to another descriptor */
 }
 

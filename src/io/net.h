@@ -47,7 +47,7 @@ struct listen_options {
     uint64_t handshake_timeout_ms; /* 0: 10 s */
     size_t output_max;             /* per stream; 0: 1 MiB */
     /* own_stream is open and paused. The callee owns the stream and must call stream_start or
-     * stream_close at once. */
+     * stream_close before it returns. */
     void (*on_accept)(void *owner, struct stream *own_stream);
     /* A TLS handshake failed, see on_closed. May be NULL. The simulator has no TLS. */
     void (*on_refused)(void *owner, const char *peer_address, enum err why,

@@ -52,8 +52,8 @@ struct process_detached {
     const char *const *argv, *const *env; /* as in struct process_options */
     const char *directory;
     const char *output; /* file that gets stdout and stderr, appended; NULL: none */
-    /* Stores the pid before the program runs. The program runs only after ERR_OK: every program
-     * that ever ran is recorded. */
+    /* Stores the pid before the program runs. The program runs only after ERR_OK, so that every
+     * program that ever ran is recorded. */
     enum err (*record)(void *owner, int pid, struct note *note);
     void *owner;
 };

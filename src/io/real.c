@@ -23,8 +23,8 @@ static void real_post(struct loop *loop, struct post *post)
     list_append(&real->posts, &post->link); /* asserts that the post is not waiting already */
     atomic_fetch_add(&real->posters, 1);
     pthread_mutex_unlock(&real->posts_lock);
-    /* Without the lock, because the woken thread takes the lock at once. The woken thread may even
-     * close the loop; real_io_close waits for `posters`. */
+    /* Without the lock, because the woken thread takes the lock immediately. The woken thread may
+     * even close the loop; real_io_close waits for `posters`. */
     if (first) uv_async_send(&real->wake);
     atomic_fetch_sub(&real->posters, 1);
 }
@@ -144,7 +144,7 @@ static void on_alarm(uv_timer_t *alarm)
     real_enter(real);
     real->alarm_due = MONO_NEVER;
     /* libuv 1.44 runs timers before it polls, and would then sleep without a timer. uv_stop makes
-     * the poll return at once; uv_run clears the stop flag. */
+     * the poll return immediately; uv_run clears the stop flag. */
     uv_stop(&real->uv);
 }
 

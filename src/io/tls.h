@@ -3,8 +3,8 @@
  *
  * A context has the settings of one side: certificate, key, trusted roots, lowest version and
  * protocols. A context reloads its files when they change, for new connections. After an error the
- * context keeps the old files' content. Several roots may be trusted at once, which allows CA
- * rotation. */
+ * context keeps the old files' content. Several roots may be trusted at the same time, which allows
+ * CA rotation. */
 #ifndef IO_TLS_H
 #define IO_TLS_H
 #include "base/note.h"

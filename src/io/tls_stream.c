@@ -68,7 +68,7 @@ static size_t tls_stream_unsent(const struct tls_stream *t)
 
 static void tls_push_records(struct tls_stream *t);
 
-/* Waits before closing: closing at once with unread bytes would reset the connection, and lose the
+/* Waits before closing: closing with unread bytes would reset the connection, and lose the
  * alert. */
 static void tls_fail(struct tls_stream *t, enum err why, const struct note *note)
 {

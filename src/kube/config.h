@@ -3,8 +3,8 @@
  * kubeconfig file.
  *
  * Unsupported settings of a kubeconfig are refused by name, because ignoring `exec` or `as` would
- * change the identity. The files of a config are read at once; only the token file is read again
- * when it changes. */
+ * change the identity. The files of a config are read by kube_config_find(); only the token file is
+ * read again when it changes. */
 #ifndef KUBE_CONFIG_H
 #define KUBE_CONFIG_H
 #include "base/note.h"

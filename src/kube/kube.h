@@ -109,6 +109,6 @@ enum err kube_watch_open(struct kube *kube, const struct kube_path *path,
  * All errors but ERR_TIMEOUT are final. On success the caller must call kube_event_deinit(). */
 enum err kube_watch_next(struct kube_watch *watch, uint64_t wait_ms, struct kube_event *ret_event,
                          struct note *note);
-void kube_watch_cancel(struct kube_watch *watch); /* a waiting kube_watch_next() returns at once */
+void kube_watch_cancel(struct kube_watch *watch); /* ends a waiting kube_watch_next() */
 void kube_watch_close(struct kube_watch *watch);  /* not during kube_watch_next(); may be NULL */
 #endif

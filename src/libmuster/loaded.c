@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For libmuster.so: loads the library of a store on first use. Any thread.
  *
- * The library is in the directory muster-1 beside libmuster.so, never in a search path. It stays
- * loaded, because threads of a closed store may still be returning from its code. The symbol
+ * The library is in the directory muster-1 beside libmuster.so, never in a search path. The library
+ * stays loaded, because threads of a closed store may still be returning from its code. The symbol
  * version of an opener is muster's version, so an opener of another version is not found. */
 #include <dlfcn.h>
 #include <limits.h>

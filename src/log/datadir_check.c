@@ -135,7 +135,7 @@ static enum err check_locked(struct check *check, struct note *note)
         return err;
     }
     bool known = passed(check, err, &own);
-    if (!known) /* FORMAT itself may still be readable */
+    if (!known) /* the directory is bad, but its FORMAT may be readable */
         known = datadir_read_file(check->fs, check->dir, DATADIR_FORMAT, &check->datadir, &own) ==
                 ERR_OK;
     if (known)

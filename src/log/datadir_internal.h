@@ -10,8 +10,8 @@
  *     datadir_scan.c    compare log and snapshot
  *
  * FORMAT.new is the next FORMAT and the intent record of a change: durable before the first
- * step, renamed to FORMAT by the last. Without FORMAT, the directory is unfinished. Beside
- * FORMAT, an offline tool was interrupted. */
+ * step, renamed to FORMAT by the last. FORMAT.new alone means an unfinished directory. Both files
+ * mean an interrupted offline tool. */
 #ifndef LOG_DATADIR_INTERNAL_H
 #define LOG_DATADIR_INTERNAL_H
 #include "log/datadir.h"

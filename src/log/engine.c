@@ -242,7 +242,7 @@ static void look_at_candidacy(struct engine *engine, bool timeout)
         candidacy_failed(engine);
 }
 
-/* Resets the time-out. A leader checks for its majority at this interval. */
+/* Restarts the election time-out. A leader also checks for its majority when the time-out ends. */
 static void election_over(struct engine *engine)
 {
     set_election_timeout(engine, engine->election_ms);

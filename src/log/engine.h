@@ -82,7 +82,7 @@ void engine_close(struct engine *engine); /* accepts NULL */
  * differs below the commit index) the process must end. After other errors the engine is
  * unchanged. -- */
 /* Call once. ERR_CORRUPT: also for a log that begins without a configuration. A single voter
- * becomes leader at once, in a new term (guard 17). */
+ * becomes leader immediately, in a new term (guard 17). */
 enum err engine_begin(struct engine *engine, mono_time now, const struct engine_start *start,
                       struct engine_effects *ret_effects);
 enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effects *ret_effects);

@@ -237,8 +237,8 @@ enum err entries_found(void *context, const struct wal_found *found)
         return ERR_OK;
     }
     if (entry->index == 0 || found->place.sequence > UINT32_MAX) return ERR_CORRUPT;
-    /* The oldest segment may begin with entries whose replacements have lower indexes. The log
-     * begins at the first replacement. */
+    /* An entry with a lower index replaces all entries read before, which the oldest segment may
+     * still have. The log then begins at this entry. */
     if (entries->fresh || entry->index < entries->first) {
         restart(entries, entry->index - 1);
     } else if (entry->index > entries->last + 1)

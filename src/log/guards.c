@@ -152,10 +152,9 @@ static bool admit_result(const struct raft *raft, uint64_t from,
     return result->rejected == 0 || result->rejected > match;
 }
 
-/* Defect 6: a server that is no voter in its own configuration refuses all votes while it knows
- * a leader, and it never forgets a leader. A newer configuration may have promoted the server.
- * Guard: after a leader's silence of an election time-out, set disrupt_leader, which skips this
- * check.
+/* Defect 6: a server that is no voter in its own configuration refuses all votes while it knows a
+ * leader, and it never forgets a leader. A newer configuration may have promoted the server. Guard:
+ * when the leader was silent for an election time-out, set disrupt_leader, which skips this check.
  * Guard 15: this replica's own vote of a term is final, so no other candidate of the term gets a
  * vote. */
 static bool admit_vote(const struct guards *guards, const struct raft *raft,

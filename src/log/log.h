@@ -78,9 +78,9 @@ struct machine_ops {
     enum err (*restore_begin)(void *state, uint64_t index, struct note *note);
     enum err (*restore_next)(void *state, struct str bytes, struct note *note);
     enum err (*restore_end)(void *state, struct note *note);
-    /* Called after a restore or force-config, between the same two entries on every replica,
-     * because newer history is lost. The state gets a new identity, and every number that was
-     * handed out rises by recovery_above(). Never fails. May be NULL. */
+    /* Called after a restore or force-config, which lose newer history. The state gets a new
+     * identity, and raises each number that it has ever issued by recovery_above(). Every replica
+     * calls recover() between the same two log entries. Never fails. May be NULL. */
     void (*recover)(void *state, const struct machine_recovery *recovery);
     /* Hash of the whole state. Update the hash with each change, because the call must be cheap. */
     uint64_t (*hash)(const void *state);
@@ -252,7 +252,7 @@ size_t replica_members(const struct replica *replica,
                        struct replica_member members[REPLICA_MEMBERS_MAX]);
 enum member_change_kind {
     CHANGE_ADD,
-    CHANGE_PROMOTE, /* makes a voter of a learner that has caught up */
+    CHANGE_PROMOTE, /* turns a learner that has caught up into a voter */
     CHANGE_REMOVE,
     CHANGE_ADDRESS, /* id and role stay */
     /* like CHANGE_ADDRESS, but swaps addresses with a member that has the new address */
@@ -268,13 +268,11 @@ struct member_change { /* belongs to the replica until done() begins */
     struct list link; /* used by the replica */
     uint64_t index;
 };
-/* Changes one member under the rules of design.md section 5 (log/members.h). To remove the
- * leader transfers leadership and ends with ERR_NOT_LEADER: ask the new leader. Errors in
- * done():
- * ERR_NOT_LEADER, ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID, ERR_FULL, ERR_UNKNOWN
- * ERR_NOT_READY   the note names the unmet rule; retry later
- * ERR_BUSY        another change runs
- * ERR_VERSION     the new member lacks the cluster level */
+/* Changes one member under the rules of design.md section 5 (log/members.h). Removing this leader
+ * transfers leadership and ends with ERR_NOT_LEADER: ask the new leader. Errors in done():
+ * ERR_NOT_LEADER, ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID, ERR_FULL, ERR_UNKNOWN ERR_NOT_READY   the
+ * note names the unmet rule; retry later ERR_BUSY        another change runs ERR_VERSION     the
+ * new member lacks the cluster level */
 void replica_change(struct replica *replica, struct member_change *change);
 struct transfer {
     uint64_t to; /* 0: the responsive voter with the highest match index */

@@ -219,8 +219,8 @@ enum err members_change(const struct members_view *view, enum member_change_kind
 
     assert(next.count <= REPLICA_MEMBERS_MAX);
     if (id == 0) return note_fail(note, ERR_INVALID, "0 is no replica's identity");
-    /* Checked first, because ERR_EXISTS and ERR_NOT_FOUND must not refer to a configuration that
-     * may be rolled back. */
+    /* The order matters: ERR_EXISTS and ERR_NOT_FOUND must not refer to a configuration that may be
+     * rolled back. */
     err = may_change_now(view, note);
     if (err) return err;
     if (kind != CHANGE_ADD && at == next.count)

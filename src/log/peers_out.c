@@ -214,7 +214,7 @@ static void open_line(struct peer_line *line, const struct frame_hello *hello)
     set_open(line, true);
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     count_dial(peers, true);
-    peers_out_beat(line); /* proves to the peer that this side read its answer */
+    peers_out_beat(line); /* proves to the peer that this side read the peer's answer */
     LOG_INFO(&peers->log, "connected to replica", log_text("replica", line->peer->id_text),
              log_text("address", line->peer->address),
              log_text("lane", peers_lane_name(line->lane)));

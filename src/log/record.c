@@ -78,7 +78,8 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *re
     }
     uint32_t length = load_le32(at + RECORD_AT_LENGTH), kind = load_le32(at + RECORD_AT_KIND);
     uint64_t serial = load_le64(at + RECORD_AT_SERIAL), synced = load_le64(at + AT_SYNCED);
-    /* Checked first, because zeros and old bytes are the common case. */
+    /* These fields are checked before the checksum, because zeros and old bytes are the common
+     * case. */
     if (length > ENTRY_BYTES_MAX || !kind_known(kind) || synced >= serial) return ERR_CORRUPT;
     if (load_le32(at + AT_HEAD_CRC) != head_crc(salt, at)) return ERR_CORRUPT;
     *ret_record = (struct log_record){

@@ -147,7 +147,7 @@ enum err replica_job_start(struct replica_job *job, struct loop_worker *worker)
 
     assert(!job->busy);
     job->note.text[0] = '\0';
-    job->busy = true; /* before worker_submit, which may run the job at once */
+    job->busy = true; /* before worker_submit, which may run the job before it returns */
     err = worker_submit(worker, &job->job);
     if (err) job->busy = false;
     return err;
@@ -548,7 +548,7 @@ static enum err open_parts(struct replica *replica, const struct replica_options
     if (!err) err = replica_snapshot_open(replica);
     if (!err) err = replica_install_open(replica);
     if (err) return err;
-    /* Before the peers' hook, so that messages are sent in the same turn. */
+    /* This hook runs before the peers' hook, so that messages are sent in the same turn. */
     turn_hook_add(replica->io->loop, &replica->hook, pump);
     err = open_peers(replica, options, note);
     if (!err) err = open_engine(replica);

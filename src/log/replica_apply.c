@@ -178,7 +178,7 @@ static void entry_applied(struct replica *replica, uint64_t index, uint64_t term
     if (replica->stopped) return;
     if (index % replica->limits.hash_every == 0) compare_state(replica, index, term);
     if (replica->stopped) return; /* the state cannot be trusted */
-    /* Last, so that a done() sees the replica's state after this entry. */
+    /* Called last, so that a done() sees the replica's state after this entry. */
     if (is_change) replica_change_applied(replica, index, term);
     replica_propose_applied(replica, index, term, buf_peek(&replica->apply.reply));
 }
@@ -271,7 +271,7 @@ static bool next_entry(struct replica *replica, struct entry *ret_entry)
     return false;
 }
 
-/* The machines' work: a short entry can be expensive by what it ends or frees. */
+/* Sums the machines' work, because a short entry can be expensive: it may end or free much. */
 static uint64_t work_of(const struct replica *replica)
 {
     uint64_t work = 0;

@@ -134,7 +134,8 @@ static void try_other_addresses(struct replica *replica)
     }
 }
 
-/* Otherwise a removed replica would be dialed for ever. */
+/* Forgets replicas that are no members and are silent. A removed replica would otherwise be dialed
+ * for ever. */
 static void sweep(struct replica *replica)
 {
     struct replica_dial *dial = &replica->dial;

@@ -236,7 +236,7 @@ static mono_time spare_due(const struct replica *replica)
     return mono_after(disk->appended_at, PAUSE_MS);
 }
 
-/* Once a second, and earlier after many writes. A full disk stops the replica, but a used-up
+/* True once a second, and earlier after many writes. A full disk stops the replica, but a used-up
  * reserve only refuses proposals. */
 static bool look_due(const struct replica *replica, mono_time now)
 {

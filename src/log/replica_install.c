@@ -90,8 +90,8 @@ void replica_install_send(struct replica *replica, const struct raft_message *me
     replica_wake(replica);
 }
 
-/* The follower still lacks the snapshot that it was sent. A newer snapshot is no reason to send
- * again. */
+/* True if the follower still lacks the snapshot that it was sent. A newer snapshot is no reason to
+ * send again. */
 static bool still_wanted(const struct replica *replica, const struct send *send)
 {
     uint64_t index = send->index ? send->index : replica->snapshot.index;
@@ -438,7 +438,7 @@ static void stop_for(struct replica_installs *in, enum err err, struct note *not
     replica_fail(in->replica, err, note);
 }
 
-/* Errors that a retry can cure, because no state depends on the received file yet. */
+/* True for an error that a retry can cure, because no state depends on the received file yet. */
 static bool replica_install_is_passing(enum err err)
 {
     return replica_snapshot_is_passing(err) || err == ERR_CORRUPT;

@@ -47,7 +47,7 @@
 #include "log/wal.h"
 
 enum {
-    REPLICA_TERMS_KEPT = 4,      /* leaderships whose proposals may be undecided at once */
+    REPLICA_TERMS_KEPT = 4,      /* leaderships whose proposals may be undecided at a time */
     REPLICA_READS_MAX = 65536,   /* waiting tickets; then ERR_FULL */
     REPLICA_HASHES_KEPT = 8,     /* indexes whose state hashes are compared */
     REPLICA_APPLY_ENTRIES = 256, /* per apply slice, because each may call a done() */
@@ -327,7 +327,7 @@ void replica_disk_close(struct replica *replica); /* call after the workers are 
 void replica_disk_pump(struct replica *replica);
 /* Closes the gate until the vote is durable. */
 void replica_disk_vote(struct replica *replica, struct vote vote);
-/* All entries from index `from` on were replaced. */
+/* Call when all entries from index `from` on were replaced. */
 void replica_disk_replaced(struct replica *replica, uint64_t from);
 /* Empties the log in memory, which continues after `index`. The caller then sends wal_reset to
  * the disk worker. No entry follows before engine_installed, so wal_reset is first. */
@@ -378,8 +378,8 @@ const char *replica_dial_address(const struct replica *replica, uint64_t id); /*
 enum err replica_apply_open(struct replica *replica);
 void replica_apply_close(struct replica *replica);
 void replica_apply_pump(struct replica *replica);
-/* A snapshot was restored: the machines and meta have the state after `index`. Ends proposals,
- * changes and reads that waited for a lower index. */
+/* Call when a snapshot was restored: the machines and meta have the state after `index`. Ends
+ * proposals, changes and reads that waited for a lower index. */
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term);
 void replica_apply_hash(struct replica *replica, uint64_t from, const struct frame_hash *hash);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads entries that are no longer in memory from the segments, on the bulk thread, a few MiB at
- * a time: for the machines at start, and for followers that lag. The entries stay in memory
+/* Reads entries that are no longer in memory: for the machines at start, and for followers that
+ * lag. The bulk thread reads a few MiB at a time from the segments. The entries stay in memory
  * until the next read. */
 #include "log/replica_internal.h"
 

@@ -2,7 +2,7 @@
 /* Proposals: checked on arrival, gathered during a turn, submitted at its end, and decided when
  * their index is applied.
  *
- *     IDLE --> GATHERED --> SUBMITTED --its index is applied--> IDLE: done(), at once
+ *     IDLE --> GATHERED --> SUBMITTED --its index is applied--> IDLE: done(), now
  *       |         |             | abandoned, leadership lost, skipped by a snapshot, closed
  *       +-refused-+-------------+--> DECIDED --the pump--> IDLE: done(outcome)
  *
@@ -11,10 +11,11 @@
  *
  * A replaced entry of this log proves nothing, because another replica may still commit it. So
  * proposals of a lost leadership wait for two election time-outs and then get ERR_UNKNOWN. Each
- * leadership has its own list, because the next one may start at a lower index.
+ * leadership has its own list, because the next leadership may start at a lower index.
  *
  * Bytes in flight count until the entry is applied, even if the caller has gone (a placeholder
- * replaces its proposal). Otherwise a leader without a majority could be filled without bound. */
+ * replaces its proposal). Otherwise the memory of a leader without a majority could grow without
+ * bound. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static struct proposal *take_to(struct replica *replica, struct list *list, uint
     return first;
 }
 
-/* The proposal is in no list. */
+/* The proposal must be in no list. */
 static void replica_propose_finish(struct replica *replica, struct proposal *proposal, enum err err,
                                    struct str reply)
 {
@@ -68,7 +69,7 @@ static void replica_propose_finish(struct replica *replica, struct proposal *pro
     proposal->done(proposal, err, reply);
 }
 
-/* The pump calls done() later. A placeholder ends at once. */
+/* The pump calls done() later. A placeholder has no done() and ends here. */
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
     if (is_placeholder(proposal)) {

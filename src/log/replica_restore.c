@@ -123,7 +123,7 @@ enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_he
         if (!err) err = load_file(replica, path, note);
         if (!err) err = fs_noted(fs_stat(fs, path, &info), "look at", path, note);
     }
-    /* Last, because the newest snapshot must be valid before old files are removed. */
+    /* Removes old files last, because the newest snapshot must be valid before. */
     if (!err) err = snap_sweep(fs, replica->dir, note);
     if (err) return err;
     replica->snapshot = head.mark;

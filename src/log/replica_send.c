@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends the engine's messages.
  *
- * An append names a range of the log. Entries in memory are sent at once. The rest of the range
+ * An append names a range of the log. Entries in memory are sent immediately. The rest of the range
  * is stored (struct replica_lag) and sent in parts; the bulk thread reads old entries from the
- * segments. Meanwhile a repeated request does not start the range again. */
+ * segments. During this time a repeated request does not start the range again. */
 #include "log/replica_internal.h"
 
 #include <string.h>

@@ -100,7 +100,7 @@ enum err snap_sweep(struct fs *fs, const char *dir, struct note *note)
 {
     struct buf names;
     char path[FS_PATH_CAP];
-    /* First, because the newest file's name may not be durable yet. */
+    /* Makes the names durable first, because the newest file's name may not be durable yet. */
     enum err err = snap_sync_names(fs, dir, note);
     if (!err) err = snap_list(fs, dir, &names, note);
     if (!err) err = remove_rest(fs, dir, &names, 1, note);

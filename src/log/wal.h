@@ -29,16 +29,16 @@ struct wal_options {
     uint32_t spares;        /* maximum of prepared segments, up to 16; 0 means 2 */
     bool create;            /* creates an empty log's first segment; else ERR_CORRUPT */
 };
-/* How a message about a log without all of its records ends. */
+/* The end of each message about a log that lost records. */
 #define WAL_LOST                                                                                   \
     "segments are missing or were cut; bring them back, or run `muster coordinator rejoin`"
 struct wal_place {         /* where an entry is on disk */
     uint64_t sequence;     /* number of the segment that contains the entry */
     uint32_t offset, size; /* position and size of the entry's record */
 };
-/* Called for every entry that survives recovery, in file order. A known index replaces that
- * entry and all later entries. `reset` drops all entries: the log continues after `index`. Bytes
- * are valid during the call. */
+/* Called for every entry that survives recovery, in file order. An entry replaces the earlier entry
+ * with its index and all later entries. `reset` drops all entries: the log continues after `index`.
+ * Bytes are valid during the call. */
 struct wal_found {
     struct entry entry;
     struct wal_place place;

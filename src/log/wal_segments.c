@@ -138,7 +138,7 @@ enum err wal_ensure_spare(struct wal *wal, struct note *note)
 
 /* -- upkeep in slices -- */
 
-/* Synced, because an append's sync would otherwise write all zeros. */
+/* Syncs the zeros. Otherwise the sync of the next append would have to write them. */
 static enum err zero_slice(struct wal *wal, struct fs_file *file, uint64_t from, uint64_t *ret_to,
                            bool *ret_written)
 {

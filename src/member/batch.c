@@ -51,7 +51,7 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str byte
 
     service->batches_running--;
     service->refused = err != ERR_OK;
-    /* A reply that cannot be read means no memory. The entry is applied already. */
+    /* The reply is unreadable only without memory, after the entry was applied. */
     if (!err && (member_reply_parse(bytes, &reply) || reply.ops != batch->ops)) err = ERR_UNKNOWN;
     if (err && err != ERR_NOT_LEADER)
         LOG_DEBUG(&service->log, "an entry of the worker tables was not committed: retrying",

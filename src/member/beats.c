@@ -3,8 +3,8 @@
  *
  * On the leader, heartbeats of BEATS_GATHER_MS share one later leadership round, so a deposed
  * leader cannot keep a worker alive. A follower passes heartbeats to the leader in batches. Every
- * heartbeat is answered within reply_max_ms. An overdue heartbeat is answered at once, and freed
- * when its round, batch or proposal is over. */
+ * heartbeat is answered within reply_max_ms. An overdue heartbeat is answered immediately, and
+ * freed when its round, batch or proposal is over. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -403,7 +403,7 @@ static void pass_on(struct timer *timer)
     }
 }
 
-/* Passes at once if the last pass is long ago or many heartbeats wait. */
+/* Passes immediately if the last pass is long ago or many heartbeats wait. */
 static void plan_pass(struct beats *beats)
 {
     if (beats->outgoing_count >= BEATS_PASS_MAX)

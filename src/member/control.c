@@ -2,7 +2,7 @@
 /* Directives to workers: the control streams, and the directives that wait for workers without a
  * stream. Loop's thread, leader only.
  *
- * A directive is sent on the worker's stream at once. If the stream is missing or full, the
+ * A directive is sent on the worker's stream immediately. If the stream is missing or full, the
  * directive waits for the answer to the next heartbeat. Each answer has one directive. A new
  * directive replaces a waiting directive of its kind. */
 #include <stdlib.h>

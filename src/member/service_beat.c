@@ -206,7 +206,7 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
         beats_refuse(&service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
         return BEATS_OVER;
     case MEMBER_BEAT_RESET:
-        /* Answered after a leadership round: a deposed leader may be wrong. */
+        /* The answer waits for a leadership round, because a deposed leader may be wrong. */
         beat->incarnation = OF_NOBODY;
         return BEATS_ROUND;
     case MEMBER_BEAT_IGNORE: beat->incarnation = 0; return BEATS_ROUND;

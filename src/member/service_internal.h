@@ -153,8 +153,9 @@ void batch_drop(struct member_service *service);
 /* -- requests -- */
 struct member_method {
     struct leader_method base;
-    void (*read)(struct leader_request *request);  /* for reads: runs after a leadership round */
-    void (*begin)(struct leader_request *request); /* other methods: runs on the leader, at once */
+    void (*read)(struct leader_request *request); /* for reads: runs after a leadership round */
+    /* For other methods: runs on the leader, without a round. */
+    void (*begin)(struct leader_request *request);
     /* Answers the request when its operations are in the log. `reply` has their `count` results
      * from index `first` on. */
     void (*answer)(struct leader_request *request, const struct member_reply *reply, uint32_t first,

@@ -108,7 +108,8 @@ static void working_over(struct call_stream *stream)
     if (!working->waits) free(working);
 }
 
-/* Only then the caller reads the next frame, so at most one frame per peer waits. */
+/* The caller reads the peer's next frame only after this answer, so at most one frame per peer
+ * waits. */
 static void send_down(struct working *working, uint32_t field, struct str bytes)
 {
     struct member_service *service = working->stream.service;

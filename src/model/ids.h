@@ -18,7 +18,7 @@ enum {
     ERROR_TEXT_MAX = 4096, /* a machine's last error */
 };
 
-/* Also a resource with its quantity, or an entry of the metadata. */
+/* A label, a resource with its quantity, or an entry of the metadata. */
 struct label {
     struct str key, value;
 };

@@ -10,8 +10,8 @@
  *   Creating, Configuring, Draining, Deleting --> Failed
  *
  * Our code makes only these transitions. A provider may report others, for example when a spot
- * machine is lost. Such a report is accepted if no action of ours is in flight for the machine;
- * otherwise a dead machine would count as supply. machine_edge() classifies transitions. */
+ * machine is lost. Such a report is accepted if no action of ours is in flight for the machine,
+ * because a dead machine must not count as supply. machine_edge() classifies transitions. */
 #ifndef MODEL_MACHINE_H
 #define MODEL_MACHINE_H
 #include "base/time.h"
@@ -103,7 +103,7 @@ enum machine_edge {
 };
 enum machine_edge machine_edge(enum machine_state from, enum machine_state to);
 
-/* `allocatable` counts if it names any dimension. */
+/* Returns `allocatable` if it names a dimension, else `resources`. */
 static inline const struct resources *machine_capacity(const struct machine *m)
 {
     return m->allocatable.mask ? &m->allocatable : &m->resources;

@@ -44,7 +44,8 @@ static const struct {
 
 static bool reader_gone; /* nobody reads crash_fd; used by the printing thread */
 
-/* Limited, because the pipe may stay full while a supervisor waits for the process to end. */
+/* Waits a limited time, because the pipe may stay full while a supervisor waits for the process to
+ * end. */
 static bool may_say(void)
 {
     struct pollfd out = {.fd = crash_fd, .events = POLLOUT};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event lines are written at once, or queued in order while the sink accepts none. One lock guards
- * the queue and the sink. The log is written after the lock is released. */
+/* Event lines are written immediately, or queued in order while the sink accepts none. One lock
+ * guards the queue and the sink. The log is written after the lock is released. */
 #include "obs/events.h"
 
 #include <pthread.h>

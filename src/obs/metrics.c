@@ -99,8 +99,8 @@ static struct metric_series *series_make(struct metric_family *family, struct st
     return series;
 }
 
-/* Writes valid UTF-8 of at most METRIC_LABEL_MAX bytes; other bytes become U+FFFD. Converted before
- * the lookup, so that values with the same printed form are one series. */
+/* Writes valid UTF-8 of at most METRIC_LABEL_MAX bytes; other bytes become U+FFFD. Call before the
+ * lookup, so that values with the same printed form are one series. */
 static size_t value_put(struct str value, char *into)
 {
     static const char unknown[] = "\xef\xbf\xbd";

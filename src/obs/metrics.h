@@ -48,7 +48,7 @@ struct histogram;
 
 enum err metrics_open(struct metrics **ret_metrics); /* ERR_NOMEM */
 void metrics_close(struct metrics *metrics);         /* frees every handle; NULL is allowed */
-/* Any thread. A family without labels has its single series at once, so that 0 is shown. ERR_EXISTS
+/* Any thread. A family without labels shows its single series, with 0, from the start. ERR_EXISTS
  * with a note, ERR_FULL, ERR_NOMEM. */
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note);

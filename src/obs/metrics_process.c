@@ -31,7 +31,7 @@ static const struct metric_field rows[] = {
 };
 
 static struct process_numbers numbers; /* last values read; kept if reading fails */
-/* Guards `numbers`, because two pages may be written at once. */
+/* Guards `numbers`, because two threads may write a page at the same time. */
 static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void count_one(void *context, const char *name, enum fs_kind kind)

@@ -7,13 +7,13 @@
  *
  * A reclaim runs the user's command: COMMAND MACHINE GRACE_SECONDS, with DRAIN_* in its
  * environment. Exit status 0: the machine is empty. When the grace period ends, the command's
- * process group is killed. Without a command a reclaim ends at once. */
+ * process group is killed. Without a command a reclaim ends immediately. */
 #ifndef OPERATOR_FILE_H
 #define OPERATOR_FILE_H
 #include "operator/source.h"
 
 enum {
-    FILE_DRAINS_MAX = 64, /* at once; the grace period of a waiting drain runs, too */
+    FILE_DRAINS_MAX = 64, /* drains at a time; the grace period of a waiting drain runs, too */
     FILE_SETTLE_MS = 200, /* changes within this time are written together */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the user's drain command for each reclaim, at most FILE_DRAINS_MAX at once. Runs on the
+/* Runs the user's drain command for each reclaim, at most FILE_DRAINS_MAX at a time. Runs on the
  * loop's thread. */
 #include <stdio.h>
 #include <stdlib.h>

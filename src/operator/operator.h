@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A running operator: connects one cluster with its shard.
  *
- * The operator keeps one stream (Shard.Session), and dials again 0.5 to 30 s after its end. It
- * sends the whole demand when the stream opens, when the demand changes and every ten seconds. It
- * answers requests for bootstrap data from a template. It passes node states, hints and reclaims to
- * its source (source.h). Only reclaims are stored on disk. */
+ * The operator keeps one stream (Shard.Session). When the stream ends, the operator dials again
+ * after 0.5 to 30 s. The operator sends the whole demand when the stream opens, when the demand
+ * changes and every ten seconds. It answers requests for bootstrap data from a template. It passes
+ * node states, hints and reclaims to its source (source.h). Only reclaims are stored on disk. */
 #ifndef OPERATOR_OPERATOR_H
 #define OPERATOR_OPERATOR_H
 #include "io/io.h"
@@ -38,7 +38,7 @@ enum err operator_open(const struct operator_options *options, struct operator_h
                        struct note *note);
 /* Starts the source and returns its error. After an error only operator_close() may be called. */
 enum err operator_start(struct operator_host *host, struct note *note);
-/* Closes the source at once. Calls done() in a later turn, when the stream is closed. */
+/* Closes the source before the return. Calls done() in a later turn, when the stream is closed. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner);
 /* True if connected and all demand is known. Otherwise sets `reason`. */
 bool operator_ready(const struct operator_host *host, struct note *reason);

@@ -122,7 +122,7 @@ static void on_interval(struct timer *timer)
 {
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, due);
 
-    /* Not awaiting: the roll-ups still listed were replaced or refused. */
+    /* If no roll-up waits for an answer, those still listed were replaced or refused. */
     if (host->awaiting)
         host->counts.rollups_unanswered++;
     else

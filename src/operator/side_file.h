@@ -33,8 +33,8 @@ enum err side_file_open(const struct side_file_options *options, struct side_fil
                         struct note *note);
 /* Waits for the job, and writes a waiting content. NULL is allowed. */
 void side_file_close(struct side_file *file);
-/* Reads the file at once. on_content is not called. The view is valid until on_content or
- * side_file_room(). Errors of fs_read_whole() with a note. */
+/* Reads the file now, on the caller's thread. on_content is not called. The view is valid until
+ * on_content or side_file_room(). Errors of fs_read_whole() with a note. */
 enum err side_file_read(struct side_file *file, struct str *ret_content, struct note *note);
 /* An empty buffer for the next content. Fill it, then call side_file_write(). */
 struct buf *side_file_room(struct side_file *file);

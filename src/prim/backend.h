@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a store backend must implement, so that prim/ can keep the contract of <muster/coord.h>.
- * A backend is a table of blocking functions that many threads call at once, each call with a
- * deadline. prim checks all arguments and capabilities first.
+ * A backend is a table of blocking functions, called by many threads. Each call has a deadline.
+ * prim checks all arguments and capabilities first.
  *
  * Division of work:
  *   backend   Does one atomic step at the authority. Finds its own request id in stored data and

@@ -213,9 +213,9 @@ static void plan_renewal(const struct prim_change *c, struct prim_plan *plan)
     plan->envelope = c->seen.envelope; /* keeps the request id of the entry's last change */
 }
 
-/* The request was applied before. The send time of a granting write is known only if this call
- * made the write. Otherwise the lease is renewed once, so that its holder counts from an earlier
- * time than contenders do. */
+/* Plans the answer to a request that was applied before. Only this call's own granting write has a
+ * known send time. Otherwise the lease is renewed once: its holder must count the TTL from an
+ * earlier time than contenders do. */
 static void plan_replay(const struct prim_change *c, struct prim_plan *plan, bool granted_lease)
 {
     bool timed = c->call->attempt == 0 && c->doubt_sent_ns != 0;
@@ -223,8 +223,7 @@ static void plan_replay(const struct prim_change *c, struct prim_plan *plan, boo
     plan->result = prim_ok(COORD_R_REPLAYED);
 }
 
-/* True: a write in doubt may have been applied and then replaced. The result is then neither
- * success nor refusal. */
+/* True: a write in doubt may have been applied and then overwritten, so *result is unknown. */
 static bool may_have_passed(const struct prim_change *c, uint64_t expected, coord_result *result)
 {
     if (!c->backend->ops->ways->dense || !c->doubt || c->seen.kind == PRIM_SEEN_NOTHING ||

@@ -55,7 +55,7 @@ enum prim_act {
 struct prim_plan {
     enum prim_act act;
     struct claim_envelope envelope; /* revision and token 0: the backend sets both */
-    coord_result result;            /* returned after the write; for NONE, at once */
+    coord_result result;            /* returned after the write; for NONE, without a write */
 };
 
 struct prim_change {
@@ -123,11 +123,11 @@ struct prim_ways {
     coord_result (*read)(struct prim_change *c);
     enum prim_wrote (*write)(struct prim_change *c, const struct prim_plan *plan,
                              coord_result *ret_why);
-    /* Result for a FOREIGN or barred key. NULL: there are no such keys. */
+    /* Returns the result for a FOREIGN or barred key. NULL: there are no such keys. */
     coord_result (*foreign)(const struct prim_change *c);
-    /* Lists the group of c->key: calls prim_slots_begin, then adds the slots. Slots may be left
-     * out if the slot count is not `wanted` (0: any). list_end(), if not NULL, follows every
-     * list, also after an error. */
+    /* Lists the group of c->key: calls prim_slots_begin, then adds the slots. If the group has
+     * another slot count than `wanted` (0: any), the slots may be left out. list_end(), if not
+     * NULL, follows every list, also after an error. */
     coord_result (*list)(struct prim_change *c, struct str group, uint32_t wanted,
                          struct prim_slots *slots);
     void (*list_end)(struct prim_slots *slots);

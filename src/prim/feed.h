@@ -37,7 +37,7 @@ bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event);
  * returns, on_room is not running and will not be called. */
 void prim_feed_on_room(struct prim_feed *feed, void (*on_room)(void *owner), void *owner);
 bool prim_feed_wants_snapshot(struct prim_feed *feed);
-/* A broken stream (compaction, reconnect): the reader gets RESYNC and a new snapshot. */
+/* Call when a stream broke (compaction, reconnect). The reader gets RESYNC and a new snapshot. */
 void prim_feed_resync(struct prim_feed *feed);
 /* `reason`: of UNAVAILABLE, or COORD_R_NONE for an orderly end. */
 void prim_feed_end(struct prim_feed *feed, int reason);
@@ -57,14 +57,14 @@ int prim_feed_fd(struct prim_feed *feed); /* readable while an event waits */
 int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_event);
 
 /* -- without a queue -- */
-/* A feed that passes each event to `on_event` at once, on the producer's thread and perhaps
- * under its lock. A snapshot comes as SNAPSHOT_BEGIN, ENTRY ..., SNAPSHOT_END with its revision;
- * the end comes as CLOSED. Changes start at revision `since`, if possible without a snapshot.
- * NULL: out of memory. */
+/* A feed that passes each event to `on_event` when the producer adds it, on the producer's thread
+ * and perhaps under the producer's lock. A snapshot comes as SNAPSHOT_BEGIN, ENTRY ...,
+ * SNAPSHOT_END with its revision; the end comes as CLOSED. Changes start at revision `since`, if
+ * possible without a snapshot. NULL: out of memory. */
 typedef void prim_feed_event_fn(void *owner, const struct prim_event *event);
 struct prim_feed *prim_feed_open_direct(struct prim_scope scope, uint64_t since,
                                         prim_feed_event_fn *on_event, void *owner);
-/* Revision where the producer's changes must begin, or 0. */
+/* The `since` of prim_feed_open_direct(); 0: the feed begins with a snapshot. */
 uint64_t prim_feed_since(const struct prim_feed *feed);
 /* Token of an entry that another program wrote. Only guards get such entries. */
 #define PRIM_TOKEN_UNKNOWN UINT64_MAX

@@ -37,7 +37,7 @@ void prim_group_begin(struct prim_group *group, const struct prim_call *call,
 /* left_ms: until the slot can become free; -1: unknown. */
 void prim_group_held(struct prim_group *group, uint32_t slot, const coord_id *request_id,
                      struct str owner, int64_t left_ms);
-/* The slot is neither held nor free: it cools down, or another client took it meanwhile. */
+/* Call if the slot is neither held nor free: it cools down, or another client took it meanwhile. */
 void prim_group_taken(struct prim_group *group, uint32_t slot, int64_t left_ms);
 /* Chooses the preferred slot if free, else the free slot with index `spread` modulo the number
  * of free slots. `spread`: 0, or random when many clients contend. *ret_slot: COORD_NO_SLOT if

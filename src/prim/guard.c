@@ -28,7 +28,7 @@ struct guard_scope {
     uint64_t seen; /* all changes up to this revision have arrived */
 };
 struct guard_key {
-    struct list in_claim, in_scope; /* in_scope: in `fresh`, later in the scope's `keys` */
+    struct list in_claim, in_scope; /* in_scope: in `fresh` without a scope, else in its `keys` */
     struct guard_scope *scope;
     coord_id lease_id;
     uint64_t token;

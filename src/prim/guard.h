@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches the keys of kept claims from the revision of their grant. A holder learns at once that
- * a key was deleted, expired or taken over (O3). A guard that cannot be opened does not reduce
- * safety, because every renewal checks the store.
+/* Watches the keys of kept claims from the revision of their grant. A holder learns without waiting
+ * for its next renewal that a key was deleted, expired or taken over (O3). A guard that cannot be
+ * opened does not reduce safety, because every renewal checks the store.
  *
  * Each key has its own watch. If watches are expensive, at most `guards_alone` keys of a bucket
- * have their own watch. For more keys the whole bucket is watched. A key joins this watch,
- * unless the watch has passed the revision of the key's grant. */
+ * have their own watch. For more keys the whole bucket is watched. A key joins this watch, unless
+ * the watch has passed the revision of the key's grant. */
 #ifndef PRIM_GUARD_H
 #define PRIM_GUARD_H
 #include "prim/backend.h"

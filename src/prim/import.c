@@ -33,7 +33,8 @@ static coord_result import(coord_store *store, struct prim_frame *frame,
         prim_lease_unreserve(store);
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "nothing of its time is left");
     }
-    /* The time left counts from before the request. An unknown time counts as 0 until a renewal. */
+    /* The time left counts from a moment before the request. An unknown time counts as 0 until a
+     * renewal. */
     int64_t left_ms = try.left_ms < 0 ? 0 : try.left_ms;
     if (left_ms > claim->ttl_ms) left_ms = claim->ttl_ms;
     coord_lease *lease =

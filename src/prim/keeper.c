@@ -151,7 +151,7 @@ void prim_keeper_quiet_if_running(coord_lease *lease)
 
 /* -- the threads ------------------------------------------------------------------------------ */
 
-/* The lock is held before and after. */
+/* Called with the lock, which is free during prim_lease_free(). */
 static void unpin(coord_store *store, coord_lease *lease)
 {
     if (!prim_lease_unpin(lease)) return;
@@ -277,7 +277,7 @@ static void keeper_free(struct prim_keeper *keeper)
     free(keeper);
 }
 
-/* Under store->lock. Starts one worker at once, because a later start might fail. */
+/* Under store->lock. Starts one worker now, because a later start might fail. */
 static bool keeper_start(coord_store *store)
 {
     struct prim_keeper *keeper = store->keeper;

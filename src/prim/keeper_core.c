@@ -36,8 +36,8 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
     core->seen_ns = now_ns;
     if (event.ours) core->busy = false;
     if (core->over) return out;
-    /* Compared before the event is handled: the holder may have seen EXPIRED from coord_check,
-     * so a late answer must not revive the lease. */
+    /* The time is compared before the event is handled: the holder may have seen EXPIRED from
+     * coord_check, so a late answer must not revive the lease. */
     out.late = now_ns >= core->safe_until_ns;
     if (out.late || event.kind == KEEPER_REFUSED) {
         out.lost = true;
@@ -77,6 +77,6 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
     }
     out.wake_ns = core->busy || core->safe_until_ns < core->renew_at_ns ? core->safe_until_ns
                                                                         : core->renew_at_ns;
-    assert(out.wake_ns > now_ns); /* a step never asks for another step at once */
+    assert(out.wake_ns > now_ns); /* a step never asks for another step now */
     return out;
 }

@@ -27,7 +27,7 @@ enum keeper_kind {
     KEEPER_RENEWED, /* a renewal of any caller was answered; sent_ns is set */
     KEEPER_FAILED,  /* no answer to the renewal under way */
     KEEPER_REFUSED, /* the store says that the lease is over */
-    KEEPER_ASK,     /* the lease may have changed: renew at once */
+    KEEPER_ASK,     /* the lease may have changed: renew now */
 };
 struct keeper_event {
     enum keeper_kind kind;

@@ -40,7 +40,7 @@ struct coord_lease {
     int over;            /* why the lease is over; 0: alive; final once set */
     uint64_t over_token; /* of the present holder, if known */
     bool release_done;
-    uint32_t changes; /* changes of the key set; an older request may get EXPIRED */
+    uint32_t changes; /* counts key set changes; an older request may get EXPIRED */
 
     /* Guarded by store->lock; used by the keeper. */
     bool kept, guarded, job_queued;
@@ -99,8 +99,8 @@ enum { KEEPER_WORKERS_MAX = 16 };
 
 /* Locked. The lease is over: notifies the holder of a kept lease. */
 void prim_keeper_lost(coord_lease *lease, int reason, uint64_t token);
-/* Locked. Passes an event to keeper_core.h if the lease is kept. KEEPER_ASK: renew at once,
- * because the lease may have changed. KEEPER_RENEWED: another thread's renewal was answered. */
+/* Locked. Passes an event to keeper_core.h if the lease is kept. KEEPER_ASK: renew now, because the
+ * lease may have changed. KEEPER_RENEWED: another thread's renewal was answered. */
 void prim_keeper_hear(coord_lease *lease, struct keeper_event event);
 /* Locked. No renewal or on_lost begins any more. True: the caller must drop the guard. */
 bool prim_keeper_forget(coord_lease *lease);

@@ -121,7 +121,7 @@ static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
         *ret_attempt = 1; /* the server may have received an earlier release */
     } else if (lease->over != COORD_R_LOCAL) {
         result = prim_lease_expired(lease->over, lease->over_token);
-    } /* LOCAL: perhaps not over in the store; a release helps contenders */
+    } /* LOCAL: the lease may be alive in the store */
     prim_keeper_quiet(lease);
     (void)pthread_mutex_unlock(&store->lock);
     if (guarded) prim_guards_drop(store->guards, &lease->guard);
@@ -186,7 +186,8 @@ coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord
         prim_lease_will_drop(lease);
         struct prim_try try = {.op = COORD_OP_RELEASE, .in.lease = {&view.claim, held->key}};
         result = prim_attempts(store, &frame, &try);
-        /* After EXPIRED the key is gone, too. The other keys stay until the store refuses them. */
+        /* EXPIRED also means that the lease no longer has this key. The handle keeps the other keys
+         * until the store refuses them. */
         if (result.code == COORD_OK || result.code == COORD_EXPIRED)
             prim_lease_dropped(lease, prim_str(key));
         prim_leave(store);

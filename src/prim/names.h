@@ -43,8 +43,8 @@ struct str prim_leaf_of(struct str key);
 void prim_slot_key(struct str group, uint32_t slot,
                    char key[PRIM_SLOT_KEY_CAP]); /* "g/slot-0007" */
 void prim_group_key(struct str group, char key[PRIM_SLOT_KEY_CAP]);
-/* Is `key` in the scope of a watch? A bucket includes its own keys, not deeper keys, and never
- * ".group". */
+/* True if `key` is in the scope of a watch. A bucket includes its own keys, not deeper keys, and
+ * never ".group". */
 bool prim_in_scope(struct str key, struct str scope, bool bucket);
 
 /* Returns how long before the end of its lease a holder must stop (T3). */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of slots over change.h: one key per slot, and a record "g/.group" with the slot count.
- * A list shows which slot to try; the conditional write of that slot's key decides, so a slot
- * never has two holders. Without a common step for record and slots, a group can only grow. */
+/* Groups of slots over change.h: one key per slot, and a record "g/.group" with the slot count. A
+ * list shows which slot to try; the conditional write of that slot's key decides, so a slot never
+ * has two holders. If a store cannot write the record and a slot in one step, a group can only
+ * grow. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -24,7 +25,7 @@ static coord_result group_absent(void)
 
 /* -- the record ------------------------------------------------------------------------------- */
 
-/* A slot_count of 0: no group. */
+/* *ret_group has a slot_count of 0 if there is no group. */
 static coord_result group_record_read(const struct prim_seen *record,
                                       struct envelope_group *ret_group)
 {
@@ -302,7 +303,8 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
     *ret_again = false;
     if (choice == PRIM_GROUP_TAKEOVER) {
         const coord_id *holder = &g->slots.at[slot].envelope.lease_id;
-        /* Two calls of the same owner ran at once, and the other call was first. */
+        /* Two calls of one owner ran at the same time, and another call took the slot before this
+         * call. */
         if (!prim_id_is_zero(&g->taken_from) && !prim_id_equal(&g->taken_from, holder))
             choice = PRIM_GROUP_ALREADY;
         g->taken_from = *holder;

@@ -245,7 +245,7 @@ coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct 
         try->left_ms = -1;
         coord_result result = try_once(store->backend, &frame->call, try);
         unclear |= (result.flags & COORD_F_MAYBE_APPLIED) != 0;
-        /* The first attempt stays in doubt if the second did not reach the server. */
+        /* If a repeat did not reach the server, the earlier attempt may still have been applied. */
         if (result.code == COORD_UNAVAILABLE && unclear) result.flags |= COORD_F_MAYBE_APPLIED;
         if (!worth_a_retry(&result)) return result;
         int64_t wait_ms = pause_ms - pause_ms / 5 + prim_random_below(pause_ms * 2 / 5 + 1);
@@ -434,7 +434,8 @@ static void release_all(coord_store *store)
 
 void coord_close(coord_store *store)
 {
-    /* A forked child lacks the threads, and locks may be held forever. Its copy is left alone. */
+    /* A forked child has no threads, and its locks may never be released. So its copy of the store
+     * stays open. */
     if (prim_usable(store).code != COORD_OK) return;
     (void)pthread_mutex_lock(&store->lock);
     assert(!store->closing);

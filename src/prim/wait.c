@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits for a free slot (wait.h). Caller's thread. Each round is one acquire with the same
- * request id. A refusal by a full group has no effect in the store, so the lease counts from the
- * last round. */
+/* Waits for a free slot (wait.h). Caller's thread. Each round is one acquire, and all rounds have
+ * the same request id. If the group is full, the store changed nothing, so the lease's time counts
+ * from the start of the last round. */
 #include "prim/wait.h"
 
 #include "prim/answer.h"
@@ -86,7 +86,7 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
         read_events(waiter, left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS);
         if (!prim_pause_ms(waiter->store, 0)) return false;
         if (waiter->view.ended) {
-            /* An ended watch would end every wait at once. The next round opens a new watch. */
+            /* An ended watch would end every wait immediately. The next round opens a new watch. */
             waiter_close(waiter);
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for a free slot. A watch of the group shows when a slot may be free. A random delay
- * and a second check keep the waiters from all trying at once. */
+/* Waiting for a free slot. A watch of the group shows when a slot may be free. A random delay and a
+ * second check keep the waiters from trying at the same moment. */
 #ifndef PRIM_WAIT_H
 #define PRIM_WAIT_H
 #include "prim/lease.h"

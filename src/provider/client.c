@@ -289,8 +289,8 @@ static enum err call_send(struct call *call, struct call_lane *lane)
 
 /* --- the waiting queue --- */
 
-/* The connection (lane) for the next call: the last call's if possible, so that few are used. NULL:
- * none is free, and on_change is called later. */
+/* Chooses the connection (lane) for the next call: if possible the last call's lane, so that few
+ * lanes are used. NULL: no lane is free, and on_change is called later. */
 static struct call_lane *choose(struct provider *p)
 {
     uint32_t ready = 0;

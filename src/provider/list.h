@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the answer to List as it arrives, in pieces of any size, and delivers each machine at once.
- * The largest record bounds the memory. Pure. Runs on the thread that merges machines.
+/* Reads the answer to List as it arrives, in pieces of any size, and delivers each machine as soon
+ * as its record is complete. The largest record bounds the memory. Pure. Runs on the thread that
+ * merges machines.
  *
  * A record that cannot be read, or has more than PROVIDER_MACHINE_MAX bytes, is refused alone. If
  * even its id cannot be read, the List is not `whole`, because any missing machine may be that

@@ -444,8 +444,8 @@ static void request_reader_failed(struct rpc_call *call, enum err err)
         request_fail_reading(call, err, &(struct note){"request buffer"});
 }
 
-/* If the handler accepted the announced size, reserves memory for the whole message at once:
- * growing step by step would copy a large message repeatedly. */
+/* If the handler accepted the announced size, reserves memory for the whole message: growing step
+ * by step would copy a large message repeatedly. */
 static enum err message_make_room(struct rpc_call *call)
 {
     struct grpc_reader *r = &call->reader;

@@ -119,7 +119,7 @@ static void dial_failed(struct rpc_channel *c, const char *address)
         return;
     }
     step_past(c, address);
-    if (++c->tried < c->address_count) return; /* the next address is dialed at once */
+    if (++c->tried < c->address_count) return; /* the next address is dialed immediately */
     c->failing = true;
     channel_changed(c);
     count_failed_round(c);

@@ -77,7 +77,7 @@ enum err rpc_channel_open(const struct rpc_channel_options *options,
  * done(), which may be NULL. No new calls are accepted. */
 void rpc_channel_close(struct rpc_channel *channel, void (*done)(void *owner), void *owner);
 bool rpc_channel_ready(const struct rpc_channel *channel);
-/* calls that the current connection accepts at once; 0: not connected */
+/* calls that the connection can run at a time; 0: not connected */
 size_t rpc_channel_room(const struct rpc_channel *channel);
 /* True if every address has failed since the last successful connection. */
 bool rpc_channel_failing(const struct rpc_channel *channel);

@@ -430,7 +430,7 @@ static void try_again(struct rpc_client_call *call, bool at_once)
     answer_forget(call);
     CHANNEL_COUNT(c, retries);
     if (at_once) {
-        /* A call that is retried at once waits in front of the other calls. */
+        /* A call that is retried without a pause goes to the front of the queue. */
         client_call_to(call, CALL_WAITING, c->waiting.next);
         channel_touch(c);
         return;

@@ -115,7 +115,8 @@ static void client_on_goaway(void *owner, int32_t, uint32_t code)
 {
     struct client_connection *n = owner;
 
-    /* Doubled at most once per connection, so that repeated codes cannot stop all pings. */
+    /* The ping interval is doubled at most once per connection, so that repeated codes cannot stop
+     * all pings. */
     if (code == H2_ENHANCE_YOUR_CALM && !n->goaway && n->channel->options.ping_after_ms)
         n->channel->options.ping_after_ms =
             add_sat_u64(n->channel->options.ping_after_ms, n->channel->options.ping_after_ms);

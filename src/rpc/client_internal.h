@@ -205,7 +205,7 @@ enum err client_dial(struct rpc_channel *channel, const char *address,
                      struct client_connection **ret_connection, struct note *note);
 bool client_has_spoken(const struct client_connection *connection);
 void client_retire(struct client_connection *connection); /* closes after the last call */
-void client_cut(struct client_connection *connection);    /* closes at once, then on_closed */
+void client_cut(struct client_connection *connection); /* closes without a drain, then on_closed */
 void client_probe(struct client_connection *connection, uint64_t timeout_ms);
 void client_flush(struct client_connection *connection);
 void client_add_call(struct client_connection *connection, struct rpc_client_call *call);

@@ -48,7 +48,7 @@ static void connection_drop_h2(struct connection *c)
     teardown_begin(c);
 }
 
-/* Written output is still sent, and the peer gets time to read it. */
+/* Ends the connection. Written output is still sent, and the peer gets time to read it. */
 void connection_end(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
@@ -359,8 +359,8 @@ static void connection_on_drained(void *owner)
     if (c->state != CONNECTION_ENDED) connection_mark_dirty(c);
 }
 
-/* The peer has ended its output. A gRPC client that waits for responses would keep its side
- * open. */
+/* Called when the peer has ended its output. A gRPC client that waits for responses would keep its
+ * side open. */
 static void connection_on_end(void *owner)
 {
     connection_end(owner);

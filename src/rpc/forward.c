@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    PASSING_MAX = 10000, /* calls forwarded at once; further calls get UNAVAILABLE */
+    PASSING_MAX = 10000, /* calls forwarded at a time; further calls get UNAVAILABLE */
     /* Calls that wait at the leader (locks, watches) occupy streams. Twelve connections suffice for
      * PASSING_MAX calls, because our servers allow 1,000 streams each. */
     LEADER_CONNECTIONS_MAX = 12,

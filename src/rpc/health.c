@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.health.v1: Check answers at once; Watch sends the current state and every change. Loop's
+/* grpc.health.v1: Check answers immediately; Watch sends the current state and every change. Loop's
  * thread.
  *
  * A watcher that does not read may miss intermediate states but never the last state. */

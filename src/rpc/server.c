@@ -16,8 +16,8 @@ static void scratch_trim(struct buf *scratch)
     if (scratch->cap > SCRATCH_KEPT_MAX) buf_deinit(scratch);
 }
 
-/* Runs deferred work and sends gathered output at the end of the turn. Each may cause more of the
- * other; the loop ends, because sockets are bounded and a handler gets each event once. */
+/* Runs deferred work and sends gathered output at the end of the turn, until neither is left. The
+ * loop ends, because sockets are bounded and a handler gets each event once. */
 static void server_on_turn(struct turn_hook *hook)
 {
     struct rpc_server *s = CONTAINER_OF(hook, struct rpc_server, hook);

@@ -106,7 +106,7 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
                       void *owner);
 /* Closes every connection. Running calls end without a response: their clients see an unknown
  * outcome. done(), which may be NULL, is called when all memory is freed, never inside this
- * function. With a NULL server done() is called at once. */
+ * function except with a NULL server. */
 void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner);
 struct rpc_server_stats {
     uint64_t calls_total;

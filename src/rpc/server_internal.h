@@ -27,7 +27,7 @@ enum {
     CALLS_KEPT_MAX = 128,       /* ended calls kept for reuse */
     ARENA_KEPT_MAX = 16 << 10,  /* an ended call keeps arenas up to this size for reuse */
     HEAD_ARENA_MAX = 256 << 10, /* metadata in both directions; h2 limits the request's */
-    TRACE_POOL = 64,            /* trace ids that are drawn from the kernel at once */
+    TRACE_POOL = 64,            /* trace ids per read from the kernel */
     LINGER_MS = 1000,           /* for the peer to read the last GOAWAY */
     DRAIN_STEP_MS = 1000,       /* limit for the reply to the ping between two GOAWAYs */
     MESSAGE_MAX_DEFAULT = 4 << 20,
@@ -243,8 +243,8 @@ void call_due(struct rpc_call *call);  /* schedules call_look() for the end of t
 void call_look(struct rpc_call *call); /* work that call_due() defers */
 /* Call when the stream is closed. Ends the call for the handler, too, and frees the call. */
 void call_gone(struct rpc_call *call);
-/* A call that arrives while the server drains gets on_drain at once, because the peer may not have
- * received the GOAWAY yet. */
+/* A call that arrives while the server drains gets on_drain immediately, because the peer may not
+ * have received the GOAWAY yet. */
 void call_drain(struct rpc_call *call);
 /* on_done is called before call_abort returns */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);

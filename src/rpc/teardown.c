@@ -33,7 +33,7 @@ static size_t teardown_end_calls(struct connection *c, size_t max)
     return count;
 }
 
-/* An h2 is freed at once, so an h2 with more streams than the budget gets a slice of its own. */
+/* An h2 is freed as a whole, so an h2 with more streams than the budget gets a slice of its own. */
 static size_t teardown_close_h2(struct connection *c, size_t left)
 {
     size_t cost = 1 + h2_streams(c->h2) / STREAMS_PER_STEP;

@@ -54,7 +54,7 @@ struct cycles {
     bool delta, cut;     /* delta: a List of changes; cut: a part of the page was lost here */
     bool arrived;        /* the whole page has arrived */
     uint64_t failed;     /* incomplete Lists in a row */
-    mono_ns failing;     /* start of the first of these Lists */
+    mono_ns failing;     /* start of the first of the Lists that `failed` counts */
     /* Allocated in advance, so that a List begins and ends without memory. */
     struct decide_job begins, ends;
     uint64_t pools_version; /* of the text last passed to on_pools */

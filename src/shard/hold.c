@@ -38,8 +38,8 @@ void shard_pause(struct shard *shard)
     shard_metrics_hold(shard->metrics, true, shard->holds[CORE_FENCED].begun);
 }
 
-/* Handles a provider's refusal of the shard's token. A refusal that names our own epoch proves no
- * newer process, so only the machine's state is read by Get. A refusal without an epoch is
+/* Handles a provider's refusal of the shard's token. A refusal that names our own epoch does not
+ * show a newer process, so only the machine's state is read by Get. A refusal without an epoch is
  * believed, because the client has already sent the call twice. */
 void hold_fenced(struct shard *shard, struct str text)
 {

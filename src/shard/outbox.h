@@ -11,7 +11,7 @@
 
 struct out_frame {
     struct list link;
-    struct str key;   /* a later frame with this key replaces this one; empty: none does */
+    struct str key;   /* a later frame with this key replaces this frame; empty: never */
     struct str bytes; /* `key` and `bytes` are stored behind this struct */
     bool departed;    /* about a machine that left the cluster: no resync repeats the frame */
 };

@@ -27,7 +27,7 @@ struct inspections_options {
      * the decide thread, then inspection_done() on the loop, also when the shard closes. */
     void (*inspect)(void *owner, struct inspection *inspection);
     void *owner;
-    uint32_t readers_max;     /* at once; 0: 16; others get RESOURCE_EXHAUSTED */
+    uint32_t readers_max;     /* readers at a time; 0: 16; more get RESOURCE_EXHAUSTED */
     size_t bytes_max;         /* of one answer; 0: 256 MiB */
     uint64_t read_timeout_ms; /* a client that reads nothing for this time is closed; 0: 60 s */
 };

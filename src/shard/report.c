@@ -173,7 +173,7 @@ static void scope_done(struct decide_job *job, enum err err)
 {
     struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
-    /* The job at the start must not fail: the core would own all machines. */
+    /* The start's job must not fail, because the core would then own all machines. */
     assert(t->done || !t->err);
     if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;

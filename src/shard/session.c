@@ -183,7 +183,7 @@ static void session_replace(struct sessions *s, struct session_cluster *cluster)
 {
     struct session *old = cluster->session;
 
-    cluster->session = NULL; /* else the old session would count as removed */
+    cluster->session = NULL; /* otherwise session_end() counts the old session as removed */
     s->stats.active--;
     s->stats.replaced++;
     session_end(old, GRPC_ABORTED, "replaced by a new session of the cluster");

@@ -53,7 +53,7 @@ struct sessions_events { /* all functions are required */
      * (borrowed): the blob (READY) or the reason (ERROR). */
     void (*on_blob)(void *owner, struct session_blob *request, enum blob_end end,
                     struct str content);
-    /* From an operator that announced drain reports. `report` is borrowed. */
+    /* A report of an operator that announced drain reports. `report` is borrowed. */
     void (*on_drain_report)(void *owner, const struct drain_report *report);
 };
 
@@ -64,7 +64,7 @@ struct sessions_options {
     void *owner;
     int64_t epoch; /* sent in acknowledgements */
     /* 0 selects the default in the comment: */
-    uint32_t sessions_max;      /* 10,000; others get RESOURCE_EXHAUSTED */
+    uint32_t sessions_max;      /* 10,000; more get RESOURCE_EXHAUSTED */
     uint32_t blobs_max;         /* 100,000 open blob requests */
     size_t rollup_max;          /* 256 MiB for one roll-up */
     size_t rollup_budget;       /* 1 GiB for all roll-ups; at least rollup_max */
@@ -92,7 +92,8 @@ void sessions_drain(struct sessions *s);
 void sessions_set_term(struct sessions *s, int64_t term); /* for acknowledgements */
 /* Frees the roll-up, and passes the next one to on_rollup. */
 void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end);
-/* Without a session calls on_blob at once. After ERR_FULL or ERR_NOMEM on_blob is never called. */
+/* Without a session calls on_blob inside this function. After ERR_FULL or ERR_NOMEM on_blob is
+ * never called. */
 enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct session_blob *request,
                            const struct profile *profile, uint64_t timeout_ms);
 /* False: no session. Drain reports about the instruction contain the action. */

@@ -4,10 +4,10 @@
  *   provider --List--> jobs --> core (decide thread) --> effects --> provider calls, operators
  *   operators -roll-ups, blobs-->
  *
- * A cycle runs every interval, and soon after demand changed. It begins with a List, unless demand
- * triggered it and the last List is younger than the interval. If a List fails, the cycle continues
- * with the known inventory. The shard works without a coordinator. Its code runs on the loop's
- * thread, except jobs (decide_thread.h). */
+ * A cycle runs every interval, and soon after demand changed. A cycle begins with a List, unless
+ * demand triggered the cycle and the last List is younger than the interval. If a List fails, the
+ * cycle continues with the known inventory. The shard works without a coordinator. The shard's code
+ * runs on the loop's thread, except jobs (decide_thread.h). */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 #include "obs/events.h"
@@ -63,7 +63,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
 /* Call before the server listens. Errors of rpc_server_add. */
 enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 void shard_server_limits(const struct shard *shard, struct rpc_server_limits *limits);
-void shard_start(struct shard *shard); /* starts the first cycle at once */
+void shard_start(struct shard *shard); /* starts the first cycle without a pause */
 /* Turns on the kill switch: no further call that changes a machine is sent. Calls under way end
  * normally, and everything else continues. Only a new process acts again. */
 void shard_pause(struct shard *shard);

@@ -7,11 +7,11 @@
  * one process. The kernel's part of a connection survives a kill of the process, but not a power
  * cut. A turn takes no virtual time while it runs; its cost delays the next turn.
  *
- * sim_process_ops.destroy() frees the memory of a dead process. No action reaches the network or
- * the disk, and no timer, hook or job runs. destroy() has two choices:
+ * sim_process_ops.destroy() frees the memory of a dead process. No action of a dead process reaches
+ * the network or the disk, and no timer, hook or job of it runs. destroy() has two choices:
  *   - It calls the close functions as in an orderly stop. Their callbacks run right after destroy()
  *     returns, and the last callback may free the state.
- *   - It frees the memory at once. The world closes streams, listeners and workers without
+ *   - It frees the memory in this call. The world closes streams, listeners and workers without
  *     callbacks. No task or post may be waiting.
  * A checker must ignore everything that a dead process reports. */
 #ifndef SIM_SIM_H

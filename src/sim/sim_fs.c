@@ -257,7 +257,7 @@ static enum err disk_stat(struct fs *fs, const char *path, struct fs_info *ret_i
     return ERR_OK;
 }
 
-/* In the order of a kernel's checks. */
+/* Checks in the order of a kernel. */
 static enum err may_rename(const struct sim_path *from, const struct sim_path *to)
 {
     if (!from->entry) return from->node ? ERR_BUSY : ERR_NOT_FOUND; /* the root cannot be renamed */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    AFTERLIFE_ROUNDS_MAX = 1000, /* with more rounds a close path never ends */
+    AFTERLIFE_ROUNDS_MAX = 1000, /* rounds of closing; more: the close never ends */
     TURN_NS_MIN = 1000,          /* virtual time of a turn */
     TURN_NS_MAX = 20000,
     DRAIN_ROUNDS_MAX = 1000000, /* each timer of a draining process is a round */
@@ -286,7 +286,7 @@ static void afterlife(struct sim_host *host)
     }
 }
 
-/* The actions of the process have no effect from here on. Frees its memory. */
+/* Frees the memory of the process, whose actions have no effect from here on. */
 static void bury(struct sim_host *host, enum sim_death death)
 {
     const struct io *before = io_of_turn;

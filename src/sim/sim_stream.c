@@ -106,7 +106,7 @@ static void feed(struct sim_stream *stream)
     if (len) {
         size_t taken = sim_socket_take(socket, buf_peek(&stream->pending));
         buf_consume(&stream->pending, taken);
-        /* The kernel has no memory, and no answer in flight continues the output: retry. */
+        /* The kernel has no memory, and no pending answer will continue the output: retry. */
         if (!taken && !socket->out.len) mark_unsent(stream);
     }
     sim_socket_push(socket);

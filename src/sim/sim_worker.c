@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers without threads: a job runs at one moment of virtual time and is returned later, after
- * the cost of its disk calls. If the host dies before the first moment, the job never ran; if it
- * dies before the second, the result is lost. */
+ * the cost of its disk calls. If the host dies before the run, the job never runs. If the host dies
+ * before the return, the result is lost. */
 #include "sim/world.h"
 
 #include <stdlib.h>

@@ -25,7 +25,7 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, host_prng; /* two: hosts do not change the network's values */
+    struct prng net_prng, host_prng; /* two, so that hosts do not change the network's values */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Indexes lookers (watches and similar objects) by the prefix that their keys share. Loop's thread.
  *
- * Invariants: every scope has at least one looker. lengths[n] is the number of prefixes of n bytes,
- * so a changed key is looked up only for lengths that exist. */
+ * A scope has the lookers of one prefix or key, at least one. lengths[n] is the number of prefixes
+ * of n bytes: a changed key is cut only to lengths that some prefix has. */
 #include "store/interest.h"
 
 #include <stdlib.h>

@@ -64,9 +64,9 @@ enum err store_outcome_write(const struct store_result *result, struct str text,
 struct store_machine;
 struct store_machine_options {
     struct store_options store;
-    /* During apply on every replica; each may be NULL. After each command, `event` is called for
-     * each event, then `applied` for the changes. A command of many turns first reports the leases
-     * that ended before it. */
+    /* Called during apply on every replica. Each callback may be NULL. After each command, `event`
+     * is called for each event, then `applied` for the changes. A command of many turns first
+     * reports the leases that ended before it. */
     void (*event)(void *owner, const struct store_event *event);
     void (*applied)(void *owner, struct key_changes changes);
     void (*restored)(void *owner); /* a snapshot replaced the state */

@@ -27,7 +27,7 @@ struct store_service;
 struct store_service_limits {   /* 0: the default in the field's comment */
     uint64_t quota_bytes;       /* 2 GiB; must be the same on every replica */
     uint64_t wait_ms;           /* 5,000: how long a write or a read waits for a majority */
-    uint32_t requests_max;      /* 65,536 calls at once; further calls get RESOURCE_EXHAUSTED */
+    uint32_t requests_max;      /* 65,536 calls at a time; more get RESOURCE_EXHAUSTED */
     uint32_t watchers_max;      /* 65,536 */
     uint32_t watch_events_max;  /* 16,384 events queued per watch; then the watch gets RESYNC */
     uint64_t watch_bytes_max;   /* 64 MiB of keys and values queued for one watch */

@@ -59,7 +59,7 @@ enum store_kept {
  * other errors: nothing was applied */
 struct renew_asker {
     struct list link;
-    uint32_t at; /* index in the batch of the asker's first lease id */
+    uint32_t at; /* index of the asker's first lease id in the batch */
     void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewals);
 };
 struct store_request {

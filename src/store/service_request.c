@@ -93,7 +93,7 @@ static void store_written(struct leader_request *request, enum err err, struct s
     struct store_request *mine = store_request_of(request);
     struct store_reply answer;
 
-    /* A reply that cannot be read means no memory. The command is applied already. */
+    /* The reply is unreadable only without memory, after the command was applied. */
     if (!err && store_reply_parse(reply, &answer)) err = ERR_UNKNOWN;
     if (!request->call) {
         if (!err && answer.waiting) {

@@ -230,7 +230,7 @@ static void snapshot_send(struct watcher *watcher)
 
 /* -- progress without changes -- */
 
-/* Sent when the watch has caught up, and later when unrelated keys changed. */
+/* Sends the progress when the watch has caught up, and later when unrelated keys changed. */
 static void service_watch_progress_send(struct watcher *watcher)
 {
     uint64_t revision = keys_revision(watcher_keys(watcher));
@@ -365,7 +365,8 @@ static struct watcher *watcher_new(struct leader_request *request)
     return watcher;
 }
 
-/* On the leader after a leadership round; on any replica if serializable. */
+/* Called on the leader after a leadership round, or on any replica if the request is
+ * serializable. */
 void watch_begin(struct leader_request *request)
 {
     struct store_service *service = service_of(request);

@@ -162,7 +162,7 @@ static struct str event_bytes(struct watch_engine *engine, const struct watch *w
     return buf_peek(&engine->event);
 }
 
-/* Appends the events of unsent changes to `into`. `walk_max` 0: of one revision at most. */
+/* Appends the events of unsent changes to `into`. `walk_max` 0: appends at most one revision. */
 static enum walk_end history_walk(struct watch_engine *engine, const struct watch *watch,
                                   struct buf *into, size_t walk_max, struct watch_walk *w)
 {

@@ -61,7 +61,7 @@ struct h2_events { /* on_goaway, on_ping_ack and on_writable may be NULL */
     void (*on_data)(void *owner, int32_t stream, struct str bytes);
     /* The peer has sent everything, without trailers. */
     void (*on_end)(void *owner, int32_t stream);
-    /* After an ERR_FULL of h2_send: pending output is below half of the bound. */
+    /* Called after an ERR_FULL of h2_send, when pending output is below half of the bound. */
     void (*on_writable)(void *owner, int32_t stream);
     /* Called once per stream of on_headers or h2_request, unless h2_close comes first. `code` is
      * the HTTP/2 error code, 0 for a normal end. */

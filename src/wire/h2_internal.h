@@ -58,7 +58,7 @@ struct h2_stream {
     void *bound; /* the owner's pointer, see h2_bind */
     struct h2_queue output;
     size_t unconsumed;    /* bytes passed to on_data, less those of h2_consume */
-    nghttp2_nv *trailers; /* until the stream closes: nghttp2 does not copy the text */
+    nghttp2_nv *trailers; /* kept until the stream closes, because nghttp2 does not copy */
     size_t trailers_count;
     size_t answer_bytes, trailer_bytes; /* server: part of h2.answers_pending */
     uint64_t length, came;              /* server: declared and received length of the body */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pending output of a stream, in chunks, so that sent bytes are freed at once. */
+/* The pending output of a stream, in chunks, so that sent bytes are freed early. */
 #include <string.h>
 
 #include "wire/h2_internal.h"

@@ -334,7 +334,7 @@ enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into)
         h2_report_closed(h2, CONTAINER_OF(node, struct h2_stream, link));
     if (h2->drained && !h2->failed) h2_report_writable(h2);
     h2->busy = false;
-    /* For connections that are never quiet for long. */
+    /* Also frees kept blocks of connections that are never quiet for long. */
     if (++h2->turns % KEPT_TURNS == 0) h2_memory_trim(&h2->memory);
     return err;
 }

@@ -39,7 +39,7 @@ static inline void pack_varint(struct pack *pack, uint64_t value)
 
     pack_append(pack, str_of(bytes, pack_put_varint(bytes, value)));
 }
-/* Appends both numbers at once, because appending costs more than encoding. */
+/* Appends both numbers in one step, because appending costs more than encoding. */
 static inline void pack_varints(struct pack *pack, uint64_t first, uint64_t second)
 {
     char bytes[2 * PACK_VARINT_MAX];

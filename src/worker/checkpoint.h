@@ -3,9 +3,9 @@
  * grant epoch). Calls block, on the processing thread.
  *
  * A store replaces a record only if its version is still the expected one. A worker that is granted
- * a partition first claims it: it writes its token next to the newest checkpoint. A late write of
- * an older owner then finds another version, reads the higher token and fails. So only one worker
- * can write after a claim.
+ * a partition first claims the partition: the worker writes its token next to the newest
+ * checkpoint. A late write of an older owner then finds another version, reads the higher token and
+ * fails. So only one worker can write after a claim.
  *
  * If the store's answer to a write was lost, the record is read back. */
 #ifndef WORKER_CHECKPOINT_H

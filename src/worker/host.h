@@ -34,7 +34,7 @@ struct worker_host_options {
     struct plugins *plugins; /* borrowed; may be NULL */
     /* The worker was fenced and has stopped working. */
     void (*on_fenced)(void *owner);
-    /* After worker_host_drain. `in_time`: all partitions were returned in time. */
+    /* Called after worker_host_drain. `in_time`: all partitions were returned in time. */
     void (*on_drained)(void *owner, bool in_time);
     void *owner;
 };

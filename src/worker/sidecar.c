@@ -163,7 +163,7 @@ static void sidecar_look(struct sidecar *s)
         timer_start_in(&s->timer, SIDECAR_LOOK_MS);
 }
 
-/* The process runs, but never accepted a connection on its socket. */
+/* Called when the process runs, but never accepted a connection on its socket. */
 static void sidecar_never_bound(struct sidecar *s)
 {
     struct note note;

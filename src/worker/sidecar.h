@@ -40,10 +40,10 @@ bool sidecar_ready(const struct sidecar *sidecar);
 int sidecar_pid(const struct sidecar *sidecar);
 /* Sends SIGTERM, later SIGKILL, and starts a new process. No call to the sidecar may be running. */
 void sidecar_reload(struct sidecar *sidecar);
-/* Kills the process at once. Only sidecar_resume allows a new process. */
+/* Kills the process with SIGKILL. Only sidecar_resume allows a new process. */
 void sidecar_halt(struct sidecar *sidecar);
 void sidecar_resume(struct sidecar *sidecar);
 /* Asks the process to shut down, kills it later, removes the socket, and calls done(). Without a
- * process, calls done() at once. No other callback follows. NULL is fine. */
+ * process, calls done() inside this function. No other callback follows. NULL is fine. */
 void sidecar_close(struct sidecar *sidecar, void (*done)(void *owner), void *owner);
 #endif

@@ -39,8 +39,8 @@ enum {
     FLEET_DOMAINS_MAX = 16 << 20, /* sum of assigned and leaving domains */
     FLEET_QUOTAS_MAX = 65536,
     FLEET_PROVIDERS_MAX = 65536,
-    FLEET_LEAVERS_MAX = 16, /* shards that one domain may be leaving at once */
-    /* Views at once: the log's snapshot, an export, a stream (two), two lists of table rows. */
+    FLEET_LEAVERS_MAX = 16, /* shards that a domain may be leaving at a time */
+    /* Views at a time: the log's snapshot, an export, a stream (two), two lists of table rows. */
     FLEET_VIEWS_MAX = 6,
 };
 
@@ -99,7 +99,8 @@ enum fleet_table {
 enum { FLEET_TEXTS_MAX = 3 };
 /* The number of texts of a table's rows. */
 extern const uint8_t fleet_row_texts[FLEET_TABLES];
-/* The bytes of any row. Assigning a member of the union would not copy its padding. */
+/* The row as bytes. Copy these, because assigning one member of the union would not copy its
+ * padding. */
 struct fleet_content {
     unsigned char bytes[sizeof(struct fleet_shard)];
 };
@@ -221,7 +222,7 @@ struct fleet_entry {
 };
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
                                       struct fleet_entry entry);
-/* By the rules of cluster level 1. */
+/* Applies the command by the rules of cluster level 1. */
 struct fleet_result fleet_apply(struct fleet *fleet, const struct fleet_command *command);
 /* For a restore. */
 struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row);
@@ -257,11 +258,12 @@ struct fleet_walk {
  * - leaving domains: key and value joined, shard */
 bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                 struct fleet_row *ret_row);
-/* In the order of ListDomainAssignments: shard, key, value (wire.md 4.4). */
+/* Finds the next assignment, in the order of ListDomainAssignments: shard, key, value (wire.md
+ * 4.4). */
 bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
                            struct fleet_row *ret_row);
-/* The next cluster or domain of the shard, or the next domain that is leaving the shard. A leaving
- * domain's shard may be unregistered. */
+/* Finds the next cluster or domain of the shard, or the next domain that is leaving the shard. A
+ * leaving domain's shard may be unregistered. */
 bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                    struct str shard, struct fleet_row *ret_row);
 

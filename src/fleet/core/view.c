@@ -135,7 +135,7 @@ static void view_remember(struct fleet_view *view, struct order_key key)
     if (key.second.len > 0) memcpy(view->last + key.first.len, key.second.at, key.second.len);
 }
 
-/* From the table or from `kept`. NULL at the end. */
+/* Returns the next row, from the table or from `kept`; NULL at the end. */
 static void *view_give_next(struct fleet_view *view)
 {
     struct order *kept = &view->kept[view->table];

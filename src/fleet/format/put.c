@@ -68,7 +68,8 @@ enum err json_name_put(struct buf *into, char before, struct str name)
     return ERR_OK;
 }
 
-/* The next shard after `last`, with its last slice, or NULL. O(n^2) for a whole row. */
+/* Returns the slice that follows the shard `last` in order, the last one of duplicates. NULL:
+ * none. */
 static const struct fleet_slice *slice_behind(const struct fleet_slice *slices, size_t count,
                                               const struct str *last)
 {

@@ -172,7 +172,8 @@ void detect_lease(struct detect *, struct watched *w, uint64_t lease_ns)
     w->lease_ns = lease_ns;
 }
 
-/* The worker keeps its position in the heap, because an early check inserts it again. */
+/* The worker keeps its position in the heap. A scan that comes too early inserts the worker
+ * again. */
 void detect_extend(struct detect *d, struct watched *w, uint64_t due_ns)
 {
     if (due_of(d, w) < due_ns) w->due_ns = due_ns - d->granted_ns;

@@ -3,13 +3,13 @@
  *
  * A worker states with each heartbeat when the next heartbeat is due. Late by more than the clock
  * skew budget, a worker is suspected, and keeps its partitions. Late by more than the budget plus
- * the failure timeout, a worker fails. With DETECT_SILENCE a worker is suspected
- * after a part of the heartbeat timeout, and fails after the whole timeout.
+ * the failure timeout, a worker fails. With DETECT_SILENCE a worker is suspected after a part of
+ * the heartbeat timeout, and fails after the whole timeout.
  *
- * Three rules keep workers from failing because of the leader's own faults:
- * - A due time that no correct clock can produce is replaced by arrival plus lease.
- * - A late scan moves every deadline by its delay.
- * - When too many workers would fail at once, further failures are held for a while. */
+ * Three rules keep workers from failing because of the leader's own faults: - A due time that no
+ * correct clock can produce is replaced by arrival plus lease. - A late scan moves every deadline
+ * by its delay. - When too many workers would fail together, further failures are held for a
+ * while. */
 #ifndef MEMBER_CORE_DETECT_H
 #define MEMBER_CORE_DETECT_H
 #include "base/err.h"

@@ -263,7 +263,7 @@ void eligibility_changed(struct membership *m, struct worker *worker, struct eli
 member_op_fn partitions_configure, partition_ack, partition_checkpoint;
 enum err partitions_make(struct membership *m, uint32_t total);
 void partitions_free(struct membership *m);
-/* The worker's partitions become free after `fence_ns`; 0: at once. */
+/* The worker's partitions become free after `fence_ns`; 0: immediately. */
 void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns);
 void partitions_expire(struct membership *m);
 void partitions_place(struct membership *m); /* rebuilds the ring from the eligible workers */
@@ -280,7 +280,7 @@ struct item *item_new(struct membership *m, const struct member_digest *id);
 void item_file(struct membership *m, struct item *item);
 /* work_item: WORK_START, SUBMIT and RELEASE */
 member_op_fn work_enqueue, work_pull, work_item, work_steal;
-/* The worker's incarnation is over: its running items return to the queue. */
+/* Call when the worker's incarnation is over. The worker's running items return to the queue. */
 void work_let_go(struct membership *m, struct worker *worker, bool died);
 
 /* -- local.c -- */

@@ -170,7 +170,8 @@ static bool owes(const struct worker *worker)
     return false;
 }
 
-/* True if missing heartbeats may be the leader's fault: it was slow, or has just begun. */
+/* True if missing heartbeats may be the leader's fault: the leader was slow, or has just begun to
+ * lead. */
 static bool is_slow(const struct member_local *local, uint64_t now_ns)
 {
     return now_ns - local->scanned_ns >

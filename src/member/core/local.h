@@ -65,8 +65,8 @@ enum member_beat_verdict {
     MEMBER_BEAT_UNKNOWN, /* answer NOT_FOUND */
     MEMBER_BEAT_IN_USE,  /* answer ALREADY_EXISTS: another process has this id, see `in_use` */
 };
-/* Another process (instance) has the worker id and may be alive: its last heartbeat is younger than
- * its lease or two intervals, or this leader is too new to know. */
+/* Another process (instance) has the worker id and may be alive. Either its last heartbeat is
+ * younger than its lease or two intervals, or this leader does not know the process long enough. */
 struct member_in_use {
     /* false: `silent_ms` counts from the takeover, because this leader heard no heartbeat */
     bool heard;

@@ -195,8 +195,8 @@ void member_close(struct membership *membership);                     /* NULL is
 /* `clock_ns` must not decrease, `index` must grow. `results` has op_count elements. */
 void member_apply(struct membership *membership, uint64_t index, uint64_t clock_ns,
                   const struct member_command *command, struct member_result *results);
-/* Item `number` of those that PULL and STEAL of the last command assigned, in operation order.
- * False: there are fewer. */
+/* Returns item `number` of all items that PULL and STEAL of the last command assigned, in the order
+ * of the operations. False: there are fewer. */
 struct member_item;
 bool member_assigned(const struct membership *membership, size_t number, size_t *ret_op,
                      struct member_item *ret_item);
@@ -293,7 +293,8 @@ struct member_worker {
 };
 bool member_find_worker(const struct membership *membership, struct str id,
                         struct member_worker *ret_worker);
-/* The first worker after `after` by id, tombstones included. `after` empty: the first of all. */
+/* Finds the first worker after `after` by id, tombstones included. `after` empty: the first of
+ * all. */
 bool member_next_worker(const struct membership *membership, struct str after,
                         struct member_worker *ret_worker);
 

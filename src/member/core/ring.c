@@ -296,7 +296,8 @@ static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint
     return ERR_OK;
 }
 
-/* The worker with the greatest hash of the pair gets the partition; ties go to the first id. */
+/* The worker with the greatest hash of worker and partition gets the partition; ties go to the
+ * first id. */
 static void place_rendezvous(const struct ring *ring, uint32_t partitions, uint32_t *ret_owners)
 {
     for (uint32_t p = 0; p < partitions; p++) {

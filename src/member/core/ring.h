@@ -5,7 +5,8 @@
  * clockwise from its own hash. The owner table depends only on the set of workers.
  *
  * With `bounded` no worker has more than its share plus epsilon: the search skips full workers.
- * With `rendezvous` a partition belongs to the worker with the greatest hash of the pair. */
+ * With `rendezvous` a partition belongs to the worker with the greatest hash of worker and
+ * partition. */
 #ifndef MEMBER_CORE_RING_H
 #define MEMBER_CORE_RING_H
 #include "base/err.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoint rounds (workers.md 13): ask workers, collect answers, report timeouts. Never block. */
+/* Checkpoint rounds (workers.md 13): asks workers, collects answers, and reports timeouts. Never
+ * blocks. */
 #include <stdlib.h>
 #include <string.h>
 

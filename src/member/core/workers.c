@@ -251,7 +251,7 @@ static struct member_result restart(struct membership *m, struct worker *worker,
     return result;
 }
 
-/* The same process registered again: only its own settings change. */
+/* Handles a repeated registration of the same process, which changes only its own settings. */
 static struct member_result again(struct membership *m, struct worker *worker,
                                   const struct member_op *op)
 {
@@ -343,7 +343,7 @@ struct member_result worker_leave(struct membership *m, const struct member_op *
     leave_behind(m, worker, MEMBER_LEFT);
     end(m, worker, MEMBER_REMOVED);
     eligibility_changed(m, worker, before, RING_LEAVE);
-    /* The worker reported that it stopped, so other workers take over at once. */
+    /* The worker reported that it stopped, so other workers take over immediately. */
     if (before.was || worker->on_ring) m->place_now = true;
     return answer(MEMBER_S_DONE, worker);
 }

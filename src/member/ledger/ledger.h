@@ -28,7 +28,8 @@ struct member_ledger_options {
     uint64_t flush_ms;            /* 0: MEMBER_LEDGER_FLUSH_MS */
     uint64_t retry_ms;            /* 0: MEMBER_LEDGER_RETRY_MS */
     size_t rows_max;              /* 0: MEMBER_LEDGER_ROWS_MAX */
-    /* The log's sync is slow; called before each round. NULL: never slow. */
+    /* Called before each round. True: the log's sync is slow, so the round is skipped. May be
+     * NULL. */
     bool (*log_is_slow)(void *owner);
     void *owner;
 };

@@ -165,7 +165,7 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
     }
     if (is_new) {
         list_init(&r->changed);
-        r->gone = true; /* so that the machine is counted when its state is set */
+        r->gone = true; /* a new machine is not in the counts yet */
     }
     drained = given->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);

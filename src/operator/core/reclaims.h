@@ -74,7 +74,7 @@ void reclaims_sweep(struct reclaims *reclaims);
 /* False: the order is unknown or over. */
 bool reclaims_started(struct reclaims *reclaims, struct str id);
 bool reclaims_ended(struct reclaims *reclaims, struct str id, bool drained);
-/* The report could not be queued: report again in a second. */
+/* Call if the report could not be queued. The report is due again in a second. */
 void reclaims_unsent(struct reclaims *reclaims, struct str id, wall_time now);
 
 enum reclaim_due {

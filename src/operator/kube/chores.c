@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs chores on a few threads, urgent chores first. Only chore_ops.run runs on another thread. */
+/* Runs chores on a few threads, urgent chores first. Only chore_ops.run runs on these threads;
+ * everything else runs on the loop's thread. */
 #include "operator/kube/chores.h"
 
 #include <stdlib.h>

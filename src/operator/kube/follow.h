@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports all objects of one kind, then every change of them, on the loop's thread.
  *
- * Another thread calls the API server. It fetches a batch only when the loop has processed the
- * previous batch, so no queue grows. After an error or a compaction of the history the follower
+ * Another thread calls the API server. This thread fetches a batch only when the loop has processed
+ * the previous batch, so no queue grows. After an error or a compaction of the history the follower
  * lists again, after growing pauses. */
 #ifndef OPERATOR_KUBE_FOLLOW_H
 #define OPERATOR_KUBE_FOLLOW_H

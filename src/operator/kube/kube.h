@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Kubernetes cluster as a source of demand.
  *
- * For every pod that needs a machine the source creates a CapacityRequest. It exists as long as the
- * pod; people may write others. Machines are shown as UpcomingNodes, hints as AvailableCapacities.
- * A reclaim cordons the node and evicts its pods within their disruption budgets.
+ * For every pod that needs a machine the source creates a CapacityRequest. This request exists as
+ * long as the pod. People may write further requests. Machines are shown as UpcomingNodes, hints as
+ * AvailableCapacities. A reclaim cordons the node and evicts its pods within their disruption
+ * budgets.
  *
  * All state belongs to the loop. Other threads call the API server. Nothing is stored outside the
  * cluster: a new process continues from the cluster's objects. */

@@ -2,7 +2,8 @@
 /* The Kubernetes objects that an operator reads and writes, as JSON. Pure.
  *
  * A CapacityRequest stays until its pod is finished or terminating, even after the pod is placed. If
- * the request were deleted, the pod would lose its machine. A wrong object is refused alone. */
+ * the request were deleted, the pod would lose its machine. A wrong object is refused without an
+ * effect on other objects. */
 #ifndef OPERATOR_KUBE_OBJECTS_H
 #define OPERATOR_KUBE_OBJECTS_H
 #include "base/arena.h"
@@ -85,8 +86,8 @@ struct pod_event {
 };
 enum err event_write(const struct pod_event *event, struct buf *out);
 
-/* The name of a machine's UpcomingNode: "un-" and the id. If that is no valid name: "und-" and a
- * digest of the id. */
+/* The name of a machine's UpcomingNode: "un-" and the id, or "und-" and a digest of the id if the
+ * former is no valid name. */
 void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP]);
 enum err upcoming_body(const struct cluster_node *node, struct buf *out);
 /* ERR_PARSE: the UpcomingNode has no machine id. */
@@ -106,8 +107,8 @@ bool kube_is_name(struct str id);
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
                            struct buf *out);
 struct str node_machine(const struct json *node);
-/* True if the node's providerID is `provider_id`. If that is empty: if its annotation names
- * `machine`. */
+/* True if the node's providerID is `provider_id`. With an empty `provider_id`: true if the node's
+ * annotation names `machine`. */
 bool node_is(const struct json *node, struct str machine, struct str provider_id);
 
 /* -- json.c: parts that all objects have -- */

@@ -110,7 +110,7 @@ static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
     return key + len + 1;
 }
 
-/* A user may have edited the pod or the request. */
+/* False if a user has edited the pod or the request. */
 static bool request_agrees(const struct json *request, struct str body)
 {
     struct json *wanted = NULL;

@@ -95,7 +95,8 @@ static enum err amounts_raise(struct pod_amounts *needs, const struct pod_amount
     return ERR_OK;
 }
 
-/* All containers run at once. An init container runs beside the earlier sidecar init containers. */
+/* All containers run at the same time. An init container runs beside the earlier sidecar init
+ * containers. */
 static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs, struct note *note)
 {
     const struct json *containers = json_find(pod, "spec.containers");

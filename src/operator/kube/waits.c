@@ -3,7 +3,7 @@
  * Events of its pod while the pod waits. Runs on the loop's thread, except event_run().
  *
  * A request gets the condition when it lacks machines for the first time, so that a request that is
- * served at once costs no further write. A pod gets at most one Event per reason in EVENT_PAUSE_MS,
+ * served immediately costs no further write. A pod gets at most one Event per reason in EVENT_PAUSE_MS,
  * and all pods together EVENTS_MAX in that time. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +113,7 @@ static bool event_ended(struct chore *chore, enum err err)
         LOG_WARN(&s->log, "the API server refuses events: pods that wait do not say why");
     }
     (void)kube_place_drop(p);
-    return true; /* never repeated at once */
+    return true; /* never repeated immediately */
 }
 
 static const struct chore_ops event_ops = {event_prepare, event_run, event_ended};

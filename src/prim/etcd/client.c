@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC thread to etcd and the headers of every request. With the header hasleader, a member
- * without majority refuses the call at once. If the URL has a user, requests carry a token. */
+ * without majority refuses the call immediately. If the URL has a user, requests carry a token. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -107,7 +107,7 @@ static void authenticate_for(struct grpc_thread_op *op)
     authenticate(op->grpc_thread);
 }
 
-/* The server forgot the token, or users have changed. The call was not applied. */
+/* True if the server forgot the token, or if users have changed. Such a call was not applied. */
 static bool token_is_stale(const struct rpc_outcome *outcome)
 {
     char text[128];

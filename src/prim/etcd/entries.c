@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys for prim/change.h. Each write is one transaction of the table in coordination.md B3,
- * whose Else branch returns the entry that prevents the write.
+/* Keys for prim/change.h. Each write is one transaction of the table in coordination.md B3, whose
+ * Else branch returns the entry that prevents the write.
  *
  * A lease is granted before the transaction that uses it, and kept for all attempts of a call. A
- * lease that the final answer does not use is revoked, unless the outcome is in doubt: a repeat
- * uses it. */
+ * lease that the final answer does not use is revoked, unless the outcome is in doubt, because a
+ * repeat then uses the lease. */
 #include <stdlib.h>
 
 #include "prim/change.h"
@@ -78,8 +78,8 @@ static coord_result etcd_entries_read_key(struct prim_change *c)
     return result;
 }
 
-/* The entry that the caller expects. Without a guess, the key is read before a lease is granted,
- * so that a held key costs no grant. */
+/* Sets c->seen to the entry that the caller expects. False: no guess, so the key is read before a
+ * lease is granted, and a held key costs no grant. */
 static bool etcd_entries_guess(struct prim_change *c)
 {
     const struct prim_held *held = prim_held_of(c->held, c->key);

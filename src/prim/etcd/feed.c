@@ -430,7 +430,7 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
     }
-    *f->chunks_end = chunk; /* before the first answer about a lease can arrive */
+    *f->chunks_end = chunk; /* queued before the first answer about a lease can arrive */
     f->chunks_end = &chunk->next;
     return true;
 }

@@ -92,7 +92,8 @@ bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader
 coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *call,
                                const coord_id *lease_id, int64_t ttl_ms, int64_t *ret_ttl_ms,
                                int64_t *ret_sent_ns);
-/* OK with granted_ttl_ms, EXPIRED/deadline or UNAVAILABLE. *ret_sent_ns: before sending. */
+/* OK with granted_ttl_ms, EXPIRED/deadline or UNAVAILABLE. *ret_sent_ns: a time before the request
+ * was sent. */
 coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t deadline_ns,
                              int64_t *ret_sent_ns);
 /* Revokes the lease after one second, in which a watch can distinguish a release from an expiry. */

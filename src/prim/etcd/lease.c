@@ -154,7 +154,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
                        "etcd: the lease ended while it was being granted");
 }
 
-/* *ret_left_ms: least time left. EXPIRED/deadline: no such lease. */
+/* *ret_left_ms: a lower bound of the time left. EXPIRED/deadline: no such lease. */
 static coord_result lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                                int64_t *ret_left_ms)
 {
@@ -390,7 +390,7 @@ coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
 
 /* -- release -- */
 
-/* Releases all keys of a step or none. A lost key does not prevent the release of others. */
+/* Deletes all keys in one transaction. If a key is lost, deletes each other key alone. */
 static coord_result release_keys(struct etcd_backend *b, const struct prim_call *call,
                                  const struct prim_held *held, size_t count, int64_t lease)
 {

@@ -201,7 +201,8 @@ static enum prim_wrote grant_take_up(struct prim_change *c, coord_result *ret_wh
     return ret_why->code == COORD_EXPIRED ? PRIM_WROTE_RACE : PRIM_WROTE_NOT;
 }
 
-/* The losing holder checks the heads of its lease at the next renewal. */
+/* Raises the lost count of the old lease, so that its holder checks its heads at the next
+ * renewal. */
 static coord_result loss_raise(const struct prim_change *c)
 {
     const struct prim_seen *seen = &c->seen;

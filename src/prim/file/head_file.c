@@ -66,8 +66,8 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
 {
     uint64_t revision = store->epoch << EPOCH_SHIFT, floor = 0;
     if (store->settings.create_only) {
-        /* Hosts have no common order of changes. Microseconds keep two revisions of a key apart;
-         * the capabilities say that there are no tokens. */
+        /* Hosts without a common lock cannot number changes. The wall clock only makes two
+         * revisions of a key differ, so the capabilities say that there are no tokens. */
         struct timespec now;
         (void)clock_gettime(CLOCK_REALTIME, &now);
         revision = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;

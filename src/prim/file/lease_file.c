@@ -182,7 +182,8 @@ bool record_is_over(const struct file_store *store, const struct lease_record *r
            file_now(store) >= record->deadline_ns;
 }
 
-/* Needs both proofs, because a live program may close descriptors and a child may keep them. */
+/* True: the process is dead and the liveness lock is free. One proof is not enough: a live process
+ * may have closed its descriptors, and a child may keep the lock. */
 static bool died_early(struct file_store *store, int fd, const struct lease_record *record)
 {
     return store->settings.early_death &&
@@ -523,8 +524,8 @@ static int renew_once(struct renewal *renewal, struct lease *lease)
     return error;
 }
 
-/* The record named another process. If that process is dead, a third process may have judged
- * without the stuck record lock and given the keys away. */
+/* After this process became the holder, checks the heads. The record lock of a dead holder counts
+ * as free, so another process may have granted the keys during this renewal. */
 static coord_result still_mine(struct renewal *renewal)
 {
     coord_result result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);

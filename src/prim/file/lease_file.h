@@ -22,10 +22,10 @@ coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t
                            int64_t *ret_deadline_ns);
 prim_renew_fn file_renew;
 prim_adopt_fn file_adopt;
-/* Before a key is added: OK, EXPIRED/deadline or EXPIRED/revoked. */
+/* Call before a key is added. Returns OK, EXPIRED/deadline or EXPIRED/revoked. */
 coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t until_ns,
                          struct lease_record *ret_record);
-/* The holder releases its lease. No effect on a lease that is over. */
+/* Releases the holder's own lease. No effect on a lease that is over. */
 void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns);
 /* Call when an entry is taken away from a live lease, before the new head is published, with the
  * key locked. The lease's next renewal then checks the heads. */

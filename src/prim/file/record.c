@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file formats of a file store and its file names (record.h). Pure: no clock, no I/O.
  *
- * A record is a table of fields. Bytes between fields are zero. A decoded record must encode to
- * the same bytes, which checks magic, checksum and zeros at once. */
+ * A record is a table of fields. Bytes between fields are zero. A decoded record must encode to the
+ * same bytes, which checks magic, checksum and zeros together. */
 #include "prim/file/record.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "prim/answer.h"
 
 struct field {
-    uint16_t at, offset, size; /* places in file and struct; 4 or 8 bytes: a number */
+    uint16_t at, offset, size; /* places in file and struct; 4 or 8 bytes mean a number */
 };
 struct shape {
     const char *magic;

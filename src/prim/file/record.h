@@ -89,7 +89,7 @@ struct floor_record {
     coord_id store_id;
 };
 
-/* A kind of small record: one of the four structs above, which is `record`. */
+/* One kind of small record. `record` below points to the kind's struct: one of the four above. */
 struct shape;
 extern const struct shape lease_shape, lock_shape, epoch_shape, floor_shape;
 size_t record_encode(const struct shape *shape, const void *record, char out[RECORD_MAX]);

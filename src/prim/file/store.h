@@ -230,8 +230,8 @@ struct gc_report {
  * files. A bucket in use is left for the next round. */
 /* NULL `stop`: the round runs to its end. */
 struct gc_report gc_run(struct file_store *store, atomic_bool *stop);
-/* Starts a thread that runs a round at once and then every 30 to 90 s, unless another process
- * ran a round in the last 30 s. NULL: the thread could not start. */
+/* Starts a thread that runs a round now and then every 30 to 90 s, unless another process ran a
+ * round in the last 30 s. NULL: the thread could not start. */
 struct collector *collector_open(struct file_store *store);
 void collector_close(struct collector *collector);
 

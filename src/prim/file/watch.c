@@ -22,7 +22,7 @@
 
 enum {
     POLL_MS = 250,
-    WAIT_MS = 1000, /* longest wait, because a suspend brings deadlines closer */
+    WAIT_MS = 1000, /* longest wait, because deadlines pass during a suspend */
     LOOK_MS = 1000, /* between checks of a lease, for holders without a pidfd */
     JUDGE_MS = 200,
     FIXED_FDS = 2,
@@ -165,7 +165,7 @@ static void file_watch_notify(struct hub *hub, struct place *place, int type,
     }
 }
 
-/* An event was lost: the readers get a new snapshot. */
+/* Called when an event was lost. The readers get a new snapshot. */
 static void watch_lose(struct hub *hub, struct place *only)
 {
     LIST_EACH(&hub->watches, node)
@@ -190,7 +190,7 @@ static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
         watch_lose(hub, track->place);
 }
 
-/* Keeps what is needed until the lease ends. */
+/* Copies the head without its value, to judge the lease later. False: out of memory. */
 static bool remember_lease(struct track *track, const struct head *head)
 {
     char *text = malloc(head->key.len + head->owner.len + 1), *at = text;
@@ -285,7 +285,7 @@ static bool look(struct hub *hub, struct place *place, const char *name, bool al
     if (name[0] == '.') return true;
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
-    /* A shortage of this process, not a fault of the file. */
+    /* a shortage in this process is not a fault of the file */
     bool passing = error == EMFILE || error == ENFILE || error == ENOMEM;
     if (passing || (error != 0 && alone)) good = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
@@ -475,7 +475,7 @@ static void hear_death(struct hub *hub, uint32_t pid)
         for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
             struct track *track = entry->value;
             if (track->timer.place != 0 && track->head.who.pid == pid)
-                (void)heap_put(&hub->timers, &track->timer, 0); /* in the heap, so only moved */
+                (void)heap_put(&hub->timers, &track->timer, 0); /* moving cannot fail */
         }
     }
 }

@@ -96,7 +96,7 @@ static inline int64_t grpc_now(const struct grpc_thread *grpc_thread)
 /* -- server failures: loop's thread -- */
 /* True: this server has no leader or is stopping, so another may help. */
 bool grpc_should_move(const struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome);
-/* The server in use at `generation` failed. */
+/* Call when the server in use at `generation` failed. */
 void grpc_server_trouble(struct grpc_thread *grpc_thread, uint32_t generation);
 /* Switches to the next address. Must not be called on the loop's thread. */
 void grpc_move_on(struct grpc_thread *grpc_thread);

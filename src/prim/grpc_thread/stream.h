@@ -26,7 +26,7 @@ struct grpc_stream {
 enum err grpc_stream_init(struct grpc_stream *stream, struct grpc_thread *grpc_thread,
                           const char *path);
 void grpc_stream_deinit(struct grpc_stream *stream); /* also leaves the stream */
-void grpc_stream_want(struct grpc_stream *stream);   /* opens the stream, also when it ends */
+void grpc_stream_want(struct grpc_stream *stream);   /* opens the stream, again if it ends */
 void grpc_stream_leave(struct grpc_stream *stream);  /* closes the stream; no event follows */
 void grpc_stream_reset(struct grpc_stream *stream);  /* reopens a hanging stream */
 enum err grpc_stream_send(struct grpc_stream *stream, struct str message); /* may return ERR_FULL */

@@ -53,7 +53,8 @@ static int64_t store_left_ms(const struct ask *ask)
     return prim_left_ms(&ask->store->base.clock, ask->call->deadline_ns);
 }
 
-/* Returns UNAVAILABLE/timeout at once if the deadline comes first. */
+/* If the deadline comes before the end of the pause, returns UNAVAILABLE/timeout without a
+ * pause. */
 static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what)
 {
     if (ms >= store_left_ms(ask))

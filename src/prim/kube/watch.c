@@ -131,7 +131,8 @@ out:
 
 /* -- the stream -- */
 
-/* The event gets the revision that the key's next change skips. True: the feed is full. */
+/* Reports an expiry or loss under the next revision, which the key's next change skips (lease.h).
+ * True: the feed is full. */
 static bool kube_watch_notify(struct watch *w, int type, struct str key, struct known *known)
 {
     struct prim_event event = {.type = type,
@@ -318,7 +319,7 @@ static void *kube_watch_run(void *context)
     return NULL;
 }
 
-/* The reader has read RESYNC: the stream ends and a new list follows. */
+/* Called when the reader has read RESYNC. The stream ends and a new list follows. */
 static void watch_on_room(void *owner)
 {
     struct watch *w = owner;

@@ -89,7 +89,7 @@ coord_caps native_capabilities(struct prim_backend *base);
 void native_wake(struct prim_backend *base);
 void native_close(struct prim_backend *base);
 
-/* The server is another store (R5): ends every claim and stops all requests. Any thread. */
+/* Call if the server is another store (R5). Ends every claim and stops all requests. Any thread. */
 coord_result native_other_store(struct native_backend *b);
 
 /* -- calls.c -- */

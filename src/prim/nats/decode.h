@@ -64,8 +64,8 @@ enum err jet_decode_stream(struct str json, struct str bucket, struct jet_stream
 enum err jet_decode_ack(struct str json, struct jet_ack *ret, struct note *note);
 enum err jet_decode_consumer(struct str json, struct jet_consumer *ret, struct note *note);
 
-/* The last message of a subject. create_revision: of the creation without lease, of the grant
- * with a lease. left_ms is not set. */
+/* The last message of a subject. create_revision is that of the creation or, with a lease, of the
+ * grant. left_ms is not set. */
 struct jet_state {
     struct prim_seen seen;
     int64_t stored_ms; /* server's wall clock at the write, for hints; 0: unknown */

@@ -156,7 +156,8 @@ static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_
     if (ret_why->code == COORD_CONFLICT) return PRIM_WROTE_RACE;
     if (!(ret_why->flags & COORD_F_MAYBE_APPLIED)) return PRIM_WROTE_NOT;
     prim_change_doubt(c, c->sent_ns);
-    /* After a timeout, read the key at once. After a lost connection the caller backs off first. */
+    /* After a timeout the caller reads the key immediately. After a lost connection the caller
+     * first waits. */
     return ret_why->reason == COORD_R_TIMEOUT ? PRIM_WROTE_RACE : PRIM_WROTE_NOT;
 }
 
@@ -176,7 +177,7 @@ static void entry_end(struct prim_change *c, const coord_result *)
     free(c->own);
 }
 
-/* A new key is usually absent. If not, the server refuses. */
+/* Guesses that the key is absent, as a new key usually is. The server refuses a wrong guess. */
 static bool entry_guess(struct prim_change *c)
 {
     if (c->claim != NULL) return false;
@@ -211,9 +212,9 @@ const struct prim_ways jet_ways = {.begin = entry_begin,
 
 /* -- claims ----------------------------------------------------------------------------------- */
 
-/* Imports a claim. The server ends a claim some time after its TTL and would accept a renewal
- * until then. Both times come from the server; the present time is read first, so that a message
- * stored meanwhile only gets more time. */
+/* Imports a claim. The server accepts renewals for some time after the TTL, so the time left is
+ * computed here, from the server's clock. The clock is read before the message: a message that is
+ * stored in between only gets more time. */
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms)
 {

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Until the server removes an abandoned consumer. */
+/* The server removes an abandoned consumer after this time. */
 enum { LEFT_BEHIND_MS = 30000 };
 
 static coord_result make(struct jet_store *store, int64_t deadline_ns, const char *inbox,

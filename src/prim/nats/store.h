@@ -82,7 +82,7 @@ coord_result jet_run_open(struct jet_store *store, int64_t deadline_ns, const ch
 void jet_run_close(struct jet_store *store, struct jet_run *run);
 
 enum jet_step {
-    JET_STEP_MESSAGE, /* the caller owns *ret_message; `key` is "" if another bucket's */
+    JET_STEP_MESSAGE, /* the caller owns *ret_message; `key` is "" for another bucket's message */
     JET_STEP_IDLE,    /* the server reports that no message waits */
     JET_STEP_SILENT,  /* no message within wait_ms */
     JET_STEP_BROKEN,

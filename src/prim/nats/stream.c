@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks what the server and the stream of the bucket support, at open and while open. */
+/* Checks what the server and the bucket's stream support: when the store is opened, and later at
+ * intervals. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -26,8 +27,8 @@ static coord_result odd(struct note *note)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.140s", note->text);
 }
 
-/* The level of the cluster's leader, because the connected server may be newer than the leader,
- * which does the work. */
+/* Checks the level of the cluster's leader, which handles the requests. The server of the
+ * connection may be newer. */
 static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
 {
     struct jet_account account;

@@ -87,8 +87,8 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 static bool show(struct watch *watch, struct str key, const struct prim_seen *state)
 {
     struct prim_event event = {.key = key, .revision = state->sequence};
-    /* The first messages are the last of each subject. When a subject occurs again, the snapshot
-     * is complete. */
+    /* A run begins with the last message of each subject. A second message of a live key is a
+     * change, so the snapshot is complete. */
     if (watch->snapshot != NULL && map_get(&watch->live, key) != NULL) snapshot_end(watch);
     if (watch->snapshot != NULL) watch->newest = max_u64(watch->newest, state->sequence);
     if (state->kind == PRIM_SEEN_FOREIGN && prim_feed_since(watch->feed) > 0) {

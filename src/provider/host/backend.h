@@ -109,7 +109,7 @@ struct backend_ops {
      *   ERR_UNSUPPORTED   UNIMPLEMENTED on the wire; the machine is never deleted
      *   ERR_FULL          a quota: RESOURCE_EXHAUSTED on the wire
      *   ERR_UNAVAILABLE
-     * A DELETE is asked before all other checks. */
+     * For a DELETE, check() is called before all other checks. */
     enum err (*check)(struct backend *backend, enum operation_kind kind,
                       const struct backend_machine *machine, struct note *note);
     /* The operation was accepted; start() follows once that is on disk. A quota counts from here

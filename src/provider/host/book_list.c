@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists: the book at one moment, written in pieces while the book changes. Pure.
  *
- * The length of an answer precedes it, so a List must write exactly what it counted. It visits the
- * slots in order. An entry that changes before its slot was visited is copied first (walks_keep).
+ * The length of an answer is written first, so a List must write exactly the bytes that it counted.
+ * A List visits the slots in order. An entry that changes before its slot was visited is copied
+ * first (walks_keep).
  *
  *   cursor      <identity, 16 hex>-<revision>       valid for the life of a book
  *   page token  <boot, 16 hex>-<revision>-<slot>    valid for one process, like slots */
@@ -138,8 +139,8 @@ static bool walk_has_more(const struct book_walk *walk)
     return false;
 }
 
-/* Ends the List at its result number `most`, oldest change first. The response's revision is that of
- * the last result, so a List since then contains the others. */
+/* Ends the List at its result number `most`, oldest change first. The response has the revision of
+ * that result, so the client's next List contains the later changes. */
 static void walk_cut(struct book_walk *walk, uint64_t most)
 {
     const struct book *book = walk->book;
@@ -151,7 +152,8 @@ static void walk_cut(struct book_walk *walk, uint64_t most)
             walk->revision = walk->cursor = e->revision;
 }
 
-/* Encodes few changes at once, oldest first. *ret_done false: there are too many. */
+/* Encodes all changes in one piece, oldest first. *ret_done false: there are too many for one
+ * piece. */
 static enum err walk_encode_delta(struct book_walk *walk, bool *ret_done)
 {
     struct book *book = walk->book;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the script for each operation, and periodically for the list of machines. At most
- * `running_max` scripts run at once; other operations wait in order. Runs on the loop's thread. */
+ * `running_max` scripts run at a time; other operations wait in order. Runs on the loop's
+ * thread. */
 #include "provider/host/command.h"
 
 #include <inttypes.h>
@@ -190,7 +191,7 @@ static void run_report(struct operation_run *r, const struct script_end *end)
     struct buf words;
 
     if (answer_read(end->output, COMMAND_ANSWER_MAX, &answer, &error) && end->error.text[0])
-        error = end->error; /* how the script ended says more than its output */
+        error = end->error; /* the exit status explains more than the output */
     answer_judge(r, end, answer, &error, &reported);
     buf_init(&words, WORDS_MAX);
     /* a script may print any bytes */

@@ -18,7 +18,7 @@ enum {
     SEAL_AFTER_MS = 1000,
 };
 
-struct write_job { /* the worker thread owns it while it runs */
+struct write_job { /* owned by the worker thread while the job runs */
     struct job job;
     struct journal *journal;
     struct clock *clock;

@@ -51,7 +51,7 @@ struct host_wait {    /* part of the caller's struct, which the caller may reuse
     uint64_t until;
     host_wait_fn *fn;
 };
-/* False: the book is durable now; continue at once. Otherwise fn is called later, never from inside
- * host_wait(). */
+/* False: the book is durable already, so the caller continues. True: fn is called later, never from
+ * inside host_wait(). */
 bool host_wait(struct host *host, struct host_wait *wait, host_wait_fn *fn);
 #endif

@@ -14,7 +14,7 @@ enum {
     VERSION = 2,
     BATCH_MAGIC = 0x68637442, /* "Btch" */
     STATE_MODE = 0600,        /* the file contains bootstrap blobs */
-    WINDOW = 1 << 20,         /* bytes read at once when searching behind a damaged batch */
+    WINDOW = 1 << 20,         /* bytes of one read when searching behind a damaged batch */
     PAYLOAD_MAX = INT32_MAX,
 };
 static const char file_magic[16] = "muster provider\n";

@@ -45,8 +45,8 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
                       struct note *note);
 void journal_close(struct journal *journal); /* seals the journal if it can; NULL is allowed */
 enum err journal_append(struct journal *journal, struct str payload, struct note *note);
-/* Appends a seal, which says that everything before it is durable. Otherwise damage to the last
- * batch would be taken for a torn tail. */
+/* Appends a seal, which says that everything before it is durable. Without a seal, damage to the
+ * last batch would be taken for a torn tail. */
 enum err journal_seal(struct journal *journal, struct note *note);
 uint64_t journal_size(const struct journal *journal);
 bool journal_failed(const struct journal *journal); /* after a failed write or sync */

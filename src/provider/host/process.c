@@ -25,7 +25,7 @@ enum {
     MACHINES_MAX = 1000 * 1000,
     UNIT_ID_MAX = 200, /* bytes; the id plus a suffix must be a file name */
     METADATA_MAX = 4 << 20,
-    WIPE_FILES = 16, /* files open at once while a directory is emptied */
+    WIPE_FILES = 16, /* files open at a time while a directory is emptied */
 };
 static const char sleep_command[] = "exec sleep infinity";
 

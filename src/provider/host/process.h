@@ -23,7 +23,7 @@ struct process_backend_options { /* the texts must outlive the backend, except `
      * MUSTER_MACHINE_TYPE, MUSTER_ZONE, and for the node MUSTER_CLUSTER, MUSTER_BLOB_FILE,
      * MUSTER_METADATA_FILE. */
     const char *host_command, *node_command;
-    const char *ready_file;   /* the node makes this file when it is ready; NULL: ready at once */
+    const char *ready_file;   /* the node makes this file when ready; NULL: ready when started */
     uint64_t ready_within_ms; /* 0: 5 min */
     uint32_t machines;        /* the ids are "local-1" and so on */
     struct offer offer;       /* of every machine */

@@ -3,7 +3,7 @@
  * standard output, within limits of time and bytes.
  *
  * A script that takes too long gets SIGTERM and, SCRIPT_KILL_AFTER_MS later, SIGKILL, together with
- * everything it started. A script that prints too much is killed at once. */
+ * everything it started. A script that prints too much is killed immediately. */
 #ifndef PROVIDER_HOST_SCRIPT_H
 #define PROVIDER_HOST_SCRIPT_H
 #include "base/note.h"

@@ -14,7 +14,7 @@
 
 enum {
     POOLS_MAX = 1024,
-    PROBES_MOST = 16,   /* probes at once, so that they do not use all slots */
+    PROBES_MOST = 16,   /* probes at a time, so that they do not use all slots */
     POOL_REFUSALS = 3,  /* in a row, for another reason than stock */
     POOL_WHY_MAX = 120, /* bytes kept of a provider's error text */
 };

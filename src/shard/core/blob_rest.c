@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Back-off of blob requests per cluster and profile, after an operator answered with an error. The
- * machine does not rest, because it is sound: other profiles and clusters may use it at once.
+ * machine does not rest, because it is sound: other profiles and clusters may use it now.
  *
  * The pause doubles with each error that ends a pause. A blob or a new session of the operator ends
  * the back-off. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The limit of provider calls at once: grows with answers in time, is halved under overload. Decide
- * thread. */
+/* The limit of provider calls that run at a time. Answers in time raise the limit, and overload
+ * halves the limit. Decide thread. */
 #include "shard/core/concurrency.h"
 
 #include <assert.h>

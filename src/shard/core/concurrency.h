@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many provider calls may run at once. Pure.
+/* How many provider calls may run at a time. Pure.
  *
  * The limit starts small and grows by one with each answer within an eighth of the timeout, so it
  * doubles in the time of a call. The calls of a provider may always take longer: four answers that

@@ -69,8 +69,8 @@ struct core_options {
     uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* provider calls, blob requests; 0: 30 s */
     /* How long a drain waits for an operator to reconnect. 0: 2 min. */
     uint64_t operator_return_ms;
-    /* Calls of an earlier process may still be executed. So no action begins before a List that
-     * began execute_timeout_ms after the start is complete. */
+    /* Calls of an earlier process may still be executed. So actions wait for a complete List that
+     * began at least execute_timeout_ms after the start. */
     bool restarted;
     /* An operator reported its drains to an earlier process, so drains wait up to
      * operator_return_ms after the start for the operators to return. */

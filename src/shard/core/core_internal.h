@@ -8,7 +8,7 @@
  *   scope.c         the machines of this shard   view.c      views for people and the coordinator
  *   decide_cycle.c  decide, limits, queue        queue.c     waiting actions; why none may begin
  *   actions.c       answers to calls             work.c      machines to check again
- *   pools.c, availability.c  pools without stock concurrency.c  calls at once
+ *   pools.c, availability.c  pools without stock concurrency.c  limit of calls
  *   cordon.c        machines out of use          machine_list.c  the list for people
  *
  * Every public event begins with core_begin(). The fields scratch, now, wall and out of struct core
@@ -37,7 +37,7 @@ struct listing { /* about the current or the last List */
     uint32_t untaken;           /* refused records that a delta List will not repeat */
     uint32_t spoilt, full_in;   /* spoilt: full Lists in a row with refused records; full_in: Lists
                                    until the next full List */
-    uint32_t holds, first_held; /* held full Lists in a row; number of the first one */
+    uint32_t holds, first_held; /* held full Lists in a row; number of the first held List */
     size_t left_out;            /* number of machines that all held Lists lacked */
 };
 struct scope { /* state of scope.c */

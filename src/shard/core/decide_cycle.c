@@ -113,8 +113,8 @@ static void actions_hold(struct core *core, struct turn *turn)
 
 /* --- queueing --- */
 
-/* True if the action must not be queued, because the machine is not in the state in which the
- * action begins, its state is in doubt, or it or the blob request is in back-off. */
+/* True if the action must not be queued: the machine is not in the state in which the action
+ * begins, the machine's state is in doubt, or the machine or its blob request is in back-off. */
 static bool moot(struct core *core, const struct action *action)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);

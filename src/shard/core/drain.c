@@ -5,8 +5,8 @@
  *
  * The operator cordons the node and evicts the pods. The wait ends when the operator reports the
  * machine drained, or when the grace period ends. An operator that disconnects has
- * operator_return_ms to return. Without an operator that reports its drains, the provider drains at
- * once.
+ * operator_return_ms to return. Without an operator that reports its drains, the provider drains
+ * immediately.
  *
  * A process that starts during the wait finds the machine Configured. The operator reports the
  * reclaim that it is executing, and the drain continues from there (CAUSE_RESUMED).

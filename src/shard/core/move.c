@@ -64,14 +64,16 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     struct machine m = meaning(to);
     struct inventory_entry was;
     enum machine_state from;
-    bool inside = scope_has(core, &m.attributes); /* first: attributes may be in the old record */
+    /* Before core_get(), because the attributes may be in the old record. */
+    bool inside = scope_has(core, &m.attributes);
     enum err err;
 
     m.cordon = cordon_of(core, m.id, &m.attributes);
     err = core_get(core, m.id, &was);
     if (err) return err;
     from = was.machine.state;
-    err = text_copy(&core->scratch, m.host_ref, &m.host_ref); /* may be in the old record */
+    /* The texts of `to` may be in the old record. */
+    err = text_copy(&core->scratch, m.host_ref, &m.host_ref);
     if (!err) err = text_copy(&core->scratch, m.id, &m.id);
     if (err) return err;
     err = tally_find(&core->tally, &was.machine, &from_place);

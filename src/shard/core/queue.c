@@ -174,7 +174,7 @@ static struct machine_task *task_make(struct core *core, const struct action *ac
     return task;
 }
 
-/* A task that can start at once needs no room in the queue. */
+/* A task that can start immediately needs no room in the queue. */
 static bool queue_full(const struct core *core)
 {
     uint64_t room = (uint64_t)core->options.queue_max;

@@ -8,9 +8,9 @@
  *   2. An invalid record is refused and counted. The old record stays.
  *   3. A record must not make a machine available during its back-off, or while an unanswered call
  *      may still be executed.
- *   4. A known machine takes the fields that the provider owns. The machine keeps the shard's fields
- *      while its cluster is the same. A change of state that this shard did not order is accepted
- *      and logged.
+ *   4. A known machine takes the fields that the provider owns. The machine keeps the shard's
+ *      fields while its cluster is the same. A change of state that this shard did not order is
+ *      accepted and logged.
  *   5. An unknown machine in the shard's domains is inserted with the data from its metadata.
  *
  * Machines missing from a full List are removed. If suspiciously many are missing, three complete
@@ -55,8 +55,8 @@ static bool is_bare(const struct core *core)
     return inventory_counts(core->inventory).machines == 0;
 }
 
-/* True before the first complete List, and while machines appear after an empty List. A decision on
- * part of the machines would buy the others again. */
+/* True before the first complete List, and while machines appear after an empty List. A decision
+ * that knows only some machines would buy the other machines again. */
 bool reconcile_is_blind(const struct core *core)
 {
     return !core->listing.listed || (core->listing.empty && !is_bare(core));

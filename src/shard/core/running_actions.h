@@ -128,7 +128,7 @@ void task_goes_on(struct core *core, struct machine_task *task);
 /* Accepts a state that no step of the task leads to, and ends the task. */
 void task_believe(struct core *core, struct machine_task *task, const struct call_answer *answer,
                   enum action_outcome outcome);
-/* The machine becomes Failed with the error "<word>: <text>" and enters back-off. */
+/* Makes the machine Failed with the error "<word>: <text>", and puts it in back-off. */
 void task_refuse(struct core *core, struct machine_task *task, struct str text, bool most);
 
 void task_due(struct core *core, struct machine_task *task);
@@ -206,7 +206,7 @@ struct machine_work {
     char id[];
 };
 enum {
-    /* Limits of Gets under way at once: `concurrency` within these two bounds. */
+    /* Limits of Gets that run at a time: `concurrency` within these two bounds. */
     ASKING_LEAST = 64,
     ASKING_MOST = 4096,
     DOUBT_FIRST_MS = 5 * 1000, /* first pause between useless Gets; doubles */
@@ -219,9 +219,9 @@ struct machine_work *work_find(const struct core *core, struct str machine); /* 
 /* NULL: out of memory. */
 struct machine_work *work_make(struct core *core, struct str machine);
 void work_due(struct core *core, struct machine_work *w, mono_time due);
-/* The machine needs nothing beyond its task. Its refusals are remembered for a while. */
+/* Call when the machine needs nothing beyond its task. Its refusals are remembered for a while. */
 void work_quiet(struct core *core, struct machine_work *w);
-/* The machine needs nothing, and its refusals are forgotten. */
+/* Call when the machine needs nothing. Its refusals are forgotten. */
 void work_forget(struct core *core, struct machine_work *w);
 /* Frees the record if nothing is left to do or to remember. */
 void work_settle(struct core *core, struct machine_work *w);
@@ -230,9 +230,10 @@ void work_unplan(struct core *core, struct machine_work *w);
 /* Called when a task ends, to record what its machine needs next. */
 void work_passing(struct core *core, const struct machine_task *task);
 void work_doubt(struct core *core, const struct machine_task *task);
-/* The last call will not be executed, so the state that a Get returns is accepted. */
+/* Asks the provider for the machine by a Get. The last call will not run any more, so the Get's
+ * state is accepted as it is. */
 void work_ask(struct core *core, const struct machine_task *task);
-/* The provider was not called, so the call is repeated later without a Get. */
+/* Call if the provider was not called. The call is repeated later, without a Get. */
 void work_unsent(struct core *core, const struct machine_task *task);
 /* Puts the machine in back-off after a refusal. */
 void work_refused(struct core *core, const struct machine_task *task, bool most);

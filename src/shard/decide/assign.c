@@ -42,7 +42,8 @@ static const struct key *assign_untouched_key(const struct decider *e, const str
     return slot_map_held(&e->inventory->key_slots, slot);
 }
 
-/* Stores that the Need takes all its own machines and lacks nothing. Valid until they change. */
+/* Stores that the Need takes all its own machines and lacks nothing. Valid until these machines
+ * change. */
 static void assign_remember(struct row_memory *m, const struct want *w, const struct key *key)
 {
     m->machines = m->configured = 0;

@@ -144,7 +144,8 @@ struct want {
     uint32_t claimed, bootstraps, provisions;
     uint32_t own_from, own_to, rest_from, rest_to; /* log entries of parts A (own) and B (rest) */
     bool gang, parked, has_domain, satisfiable;
-    /* Gang: acquirable machines matter for the choice of domain only in the domains of `ties`. */
+    /* True if the gang's own machines decide the choice of domain, except between the domains in
+     * `ties`: between those, acquirable machines decide. */
     bool secure;
     uint32_t *ties, tie_count;
     const struct posting *domain;
@@ -241,8 +242,8 @@ struct row_state {
 struct mark {
     struct cohort_change of;
     const struct cohort *live;
-    int32_t change, ahead; /* change since the last decision: members; taken members */
-    bool members;          /* other machines, even if their number is equal */
+    int32_t change, ahead; /* since the last decision: more members; more of them taken */
+    bool members;          /* the members are other machines, perhaps as many as before */
     uint32_t next, older;  /* next mark of the cluster; older mark of the slot */
 };
 #define MARK_NONE UINT32_MAX

@@ -12,8 +12,7 @@ struct keep_entry {
     struct keep_rank rank;
     const struct cohort *cohort;
     uint32_t slot, look, shape, key; /* slots; key: the key that owns the cohort */
-    /* In decision number `used_up`, the entries from this one to before `next` have no machine
-     * left. */
+    /* In decision `used_up`, this entry and all entries before `next` have no machine left. */
     uint32_t used_up, next;
 };
 struct keep_order {
@@ -103,7 +102,7 @@ static void keep_cursor_move(struct decider *e, const struct want *w,
         }
         if (!shape_covers(e, entry->shape, w->demand->unit)) continue;
         if (!set_accepts(e, memory, entry->look)) continue;
-        __builtin_prefetch(&e->sources[entry->slot], 1); /* loads while the other lists are read */
+        __builtin_prefetch(&e->sources[entry->slot], 1); /* arrives while other lists are read */
         __builtin_prefetch(entry->cohort);
         break;
     }

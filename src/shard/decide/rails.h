@@ -35,7 +35,7 @@ enum err rails_pass(const struct decision *decision, const struct inventory *inv
 
 enum {
     QUARANTINE_ROWS_MIN = 10,  /* a cluster with fewer rows is never quarantined */
-    QUARANTINE_KEPT_PART = 10, /* suspicious: less than one row in this many stays */
+    QUARANTINE_KEPT_PART = 10, /* a roll-up is suspicious if less than one row in this many stays */
     QUARANTINE_CONFIRMATIONS = 3,
     QUARANTINE_APART_MS = 9 * 1000, /* operators send a roll-up every 10 s */
 };

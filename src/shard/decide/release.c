@@ -60,7 +60,8 @@ static int tail_compare(const void *left, const void *right)
     return keep_rank_compare(cohort_keep_rank(b), cohort_keep_rank(a));
 }
 
-/* Lists the machines of one tail in descending order; row NULL: Phase 2 preempts the machine. */
+/* Lists the machines of one tail in descending order, with the Need that each machine is drained
+ * for. `row` is NULL for a machine that Phase 2 preempts. */
 static void tail_leaves(struct decider *e, const struct supply_source *tail, struct leaving *out)
 {
     struct supply_source run = {

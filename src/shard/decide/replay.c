@@ -243,8 +243,8 @@ static bool mark_is_met(const struct course *c, const struct cohort_change *of)
     return of->keep_second <= c->stop_second;
 }
 
-/* Part B read the cluster's machines in keep order, up to the machine that satisfied the row and
- * all machines equal in that order. */
+/* True if no open mark is a machine that part B read. Part B reads machines in keep order and stops
+ * behind the machine that satisfied the row and its equals. */
 static bool replay_rest_holds(struct decider *e, const struct course *c)
 {
     for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {

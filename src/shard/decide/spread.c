@@ -177,8 +177,8 @@ static void strand_open(struct decider *e, const struct want *w, struct spread_w
                 }
                 walk->sources[walk->source_count++] = source;
                 s->count++;
-                /* The entry with the smallest first id comes first, and its cohort has no other
-                 * machine. */
+                /* This source has the smallest first id of the class and only one machine, so the
+                 * class need not be read further. */
                 if (acquires && s->count == 1 && source->cohort->count == 1) return;
             }
             if (s->entry == CHAIN_NONE) break;
@@ -431,7 +431,7 @@ static void spread_walk_take(struct decider *e, struct want *w, struct spread_wa
 
 /* --- Phase 1, Phase 2 --- */
 
-/* Opens chains until the emptiest domain is known, several at once, because finding the minimum
+/* Opens chains until the emptiest domain is known, several in a step, because finding the minimum
  * walks all domains. */
 static void spread_least_settle(struct decider *e, struct want *w, struct spread_walk *walks)
 {

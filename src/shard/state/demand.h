@@ -68,7 +68,7 @@ struct demand {
     uint64_t rank;                /* priority and penalty buckets in one number, smallest first */
     uint64_t birth;               /* unique among the rows of this table */
     uint32_t place;               /* index of the row in the input */
-    uint32_t memory;              /* index of an engine's state; may be another engine's */
+    uint32_t memory;              /* index of the row's state in the last engine that used it */
 };
 /* Reads `rank`, which is faster than reading the profile. */
 static inline uint8_t demand_interruption_bucket(const struct demand *d)

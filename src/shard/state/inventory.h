@@ -33,7 +33,7 @@ enum planned_action {
     PLANNED_NOTHING,
     PLANNED_BOOTSTRAP, /* Idle -> Configuring for `cluster`, with a stamp */
     PLANNED_PROVISION, /* Speculative -> Creating for `cluster`, with a stamp */
-    PLANNED_DRAIN,     /* Configured -> Draining, with a promise */
+    PLANNED_DRAIN,     /* Configured -> Draining, with the Need that gets the machine */
     PLANNED_DELETE,    /* Idle -> Deleting */
 };
 struct plan {

@@ -2,9 +2,9 @@
 /* What the clusters want: the rows of each cluster's last roll-up. Pure; the decide thread owns the
  * table.
  *
- * Operators stamp every row anew with every roll-up. So the shard keeps the arrival that a
- * (cluster, fingerprint, group) had in the first roll-up that contained this triple, until a
- * roll-up does not contain the triple. */
+ * Operators stamp every row anew with every roll-up. So the shard keeps the arrival of a (cluster,
+ * fingerprint, group) from the first roll-up that has this triple, until a roll-up comes without
+ * the triple. */
 #ifndef SHARD_STATE_NEEDS_H
 #define SHARD_STATE_NEEDS_H
 #include "base/arena.h"

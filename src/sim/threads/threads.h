@@ -5,8 +5,8 @@
 #include "io/io.h"
 
 /* Makes the threads of a process, in a turn of the process. `ended` is called when the last thread
- * has ended, also after a death. It frees everything, including this struct (sim_threads_free()).
- * Aborts without memory. */
+ * has ended, also after a death. `ended` must free everything, including this struct
+ * (sim_threads_free()). Aborts without memory. */
 struct sim_threads *sim_threads_open(struct io *io, void (*ended)(void *owner), void *owner);
 void sim_threads_free(struct sim_threads *threads);
 void sim_threads_start(struct sim_threads *threads, void *(*run)(void *arg), void *arg);

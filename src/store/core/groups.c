@@ -119,7 +119,7 @@ static void slots_grow(struct store *store, struct group *group, uint32_t count)
     group->slot_cap = count;
 }
 
-/* After a resize to fewer slots: a slot above the new count is still held. */
+/* True if a slot above slot_count is still held, after a resize to fewer slots. */
 static bool has_left_over(const struct group *group)
 {
     for (uint32_t i = group->slot_count; i < group->slot_cap; i++)

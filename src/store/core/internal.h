@@ -219,7 +219,7 @@ void request_remember(struct store *store, const struct store_command *command,
 /* Replaces the stored answer "waiting" by the final answer. */
 void request_update(struct store *store, const struct store_id *client, uint64_t sequence,
                     const struct store_result *result);
-/* The grant ended before the client got its answer. A retry is then a new request. */
+/* Call if the grant ended before the client got its answer. A retry is then a new request. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
 /* NULL: the id is zero or in use */
 struct store_client *request_client_make(struct store *store, const struct store_id *id,

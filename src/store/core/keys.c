@@ -130,7 +130,8 @@ static struct key_value view_of(const struct key_row *row, const struct version 
                               version->sub,     version->expired};
 }
 
-/* Adding versions commutes, so their order does not matter. */
+/* Adds or removes a version. The hash is the exclusive or over all versions, so their order does
+ * not matter. */
 static void version_toggle(struct keys *keys, const struct key_row *row,
                            const struct version *version)
 {
@@ -741,7 +742,7 @@ void keys_jump(struct keys *keys, uint64_t by)
 {
     assert(!keys->in_step);
     keys->revision += by;
-    /* A watch from before the copy must not resume. */
+    /* A watch that began before the copy must not resume. */
     keys->compacted = keys->revision;
 }
 

@@ -40,7 +40,7 @@ uint64_t keys_hash(const struct keys *keys); /* hash of the replicated state */
 
 /* -- writing: between keys_begin() and keys_commit(), at one revision -- */
 void keys_begin(struct keys *keys);
-/* At most once per key and step. `lease` 0: none. The key leaves its former lease. */
+/* Call at most once per key and step. `lease` 0: none. The key leaves its former lease. */
 void keys_put(struct keys *keys, struct str key, struct str value, uint64_t lease);
 bool keys_delete(struct keys *keys, struct str key); /* false: the key did not exist */
 /* Deletes the first `max` existing keys in key order, and returns their number. */

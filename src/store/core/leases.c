@@ -214,7 +214,7 @@ static void lease_end_done(struct store *store, struct lease *lease, int reason,
         claim_toggle(store, lease, claim);
         store->bytes -= CLAIM_COST + claim->key_len;
         free(claim->key);
-        /* the next waiter may get the slot at once */
+        /* the slot may go to the next waiter */
         if (claim->group) group_slot_freed(store, claim->group, claim->slot, expired_ns);
     }
     free(lease->claims);
@@ -309,8 +309,8 @@ bool leases_expire(struct store *store, size_t max)
         struct lease *first = order_next(&place);
         if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
-        /* A log entry of its own, because reads between the parts must not show the leases ended
-         * just now. */
+        /* A lease that ends in parts gets an entry of its own: reads between the parts must not
+         * show the other leases, which have just ended. */
         if (done > 0 && ends_in_parts(store, first)) return true;
         lease_end_begin(store, first, COORD_R_DEADLINE);
         if (store->ending.lease) return false;

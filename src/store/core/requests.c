@@ -128,8 +128,8 @@ static struct answer *answer_of(const struct store_client *client, uint64_t sequ
     return NULL;
 }
 
-/* Raises the client's floor: a delayed retry of an acknowledged request must not be executed
- * again. */
+/* Drops the answers that the client acknowledged, and raises its floor, so that a delayed retry of
+ * such a request is refused instead of executed. */
 static void drop_acked(struct store *store, struct store_client *client, uint64_t acked)
 {
     uint32_t count = 0;

@@ -151,7 +151,7 @@ const struct txn_delete *txn_sweeps(const struct txn *txn);
 /* txn_sweep_check() may return TXN_CLAIM. */
 enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_delete *del);
 void txn_sweep_report(struct txn_sink *sink, uint64_t deleted, uint64_t revision);
-/* During apply. `sink` may be NULL. *ret_revision: the revision after the transaction. */
+/* Call during apply. `sink` may be NULL. *ret_revision: the revision after the transaction. */
 enum txn_refusal txn_apply(struct store *store, struct txn *txn, struct txn_sink *sink,
                            uint64_t *ret_revision);
 #endif

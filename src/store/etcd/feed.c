@@ -11,7 +11,7 @@ enum {
     FRAGMENT_MAX = (3 << 19) + (512 << 10),
     PROGRESS_MS = 600000,
     FREE_COST = 16, /* freeing a watch costs as much as reading this many changes */
-    FEW = 8,        /* a stream with at most this many watches is freed at once */
+    FEW = 8,        /* a stream with at most this many watches is freed in one turn */
 };
 
 static const char duplicate_id[] = "mvcc: duplicate watch ID provided on the WatchStream",
@@ -297,7 +297,7 @@ static void progress_later(struct feed *feed)
 {
     uint64_t ms = feed->options.progress_ms;
 
-    /* Up to 10 % at random, so that replicas do not all send at once. */
+    /* Up to 10 % at random, so that the replicas do not send at the same moment. */
     timer_start_in(&feed->progress, ms + entropy_u64(feed->options.io->entropy) % (ms / 10 + 1));
 }
 

@@ -21,7 +21,7 @@ struct feed_options {
     /* After ERR_FULL, call watch_stream_writable() when there is room. With `must`, ERR_FULL is not
      * allowed. After any other error `broken` is called. */
     enum err (*send)(struct feed_stream *stream, struct str message, bool must);
-    /* closes the stream, at once or in a later turn */
+    /* closes the stream, in this call or in a later turn */
     void (*broken)(struct feed_stream *stream, enum err err);
     /* appends the ResponseHeader as field 1 */
     void (*header)(void *owner, struct pack *into, uint64_t revision);

@@ -2,7 +2,7 @@
 /* The files of the API and the calls between them.
  *
  *     call -> rpc/forward.h (etcd.c: handled here?) -> leader/leader.h -> the part's `check`
- *          -> serializable: the part's `read`, at once
+ *          -> serializable: the part's `read`, without a round
  *          -> once leadership is confirmed: `read`; or `command` -> the log -> `written`
  *     streams -> the part's own handler (struct etcd_raw)
  *     applied entries, a restore, a change of leadership -> every part
@@ -50,7 +50,7 @@ struct etcd_method { /* a unary method */
     /* The newest revision that a serializable request names. A replica that has not applied the
      * revision forwards the request. May be NULL. */
     int64_t (*newest)(const ProtobufCMessage *message);
-    /* Lock and Election: errors lose their codes, because etcd serves both as its own client. */
+    /* For Lock and Election: most errors get the code UNKNOWN, as in etcd (etcd_inner_status). */
     bool inner;
     /* True for a read of a method that has a `command`. May be NULL. */
     bool (*reads)(const struct etcd_request *request);
@@ -226,7 +226,7 @@ void etcd_queue_waits_end(struct etcd_api *api, enum etcd_error error);
 /* -- observe.c: ends all observers, or only those that need a leader -- */
 void etcd_observers_end(struct etcd_api *api, enum etcd_error error, bool needs_leader);
 
-/* -- removed.c: stops the queries. Calls etcd_removal_stopped(), possibly at once -- */
+/* -- removed.c: stops the queries. Calls etcd_removal_stopped(), perhaps before the return -- */
 void etcd_removal_stop(struct etcd_api *api);
 /* -- etcd.c -- */
 void etcd_removal_stopped(struct etcd_api *api);

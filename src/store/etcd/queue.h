@@ -40,9 +40,9 @@ struct queue_entry {
     bool created;         /* this call created the entry */
     bool first;           /* the entry holds the lock already */
 };
-/* A new entry is created under the lease with the value. An existing entry keeps its place, and is
- * written again so that `mod` shows which call entered last; `sets`: with the value. Also reads the
- * first entry of `range`. */
+/* A new entry is created under the lease with the value. An existing entry keeps its place. The
+ * existing entry is written again, with the value if `sets`, so that `mod` shows which call entered
+ * last. Also reads the first entry of `range`. */
 void queue_enter(struct queue_txn *t, struct str key, int64_t lease, struct str value, bool sets,
                  struct key_range range);
 /* Deletes the entry of a call that is given up. The entry stays in two cases:

@@ -169,7 +169,7 @@ void life_registered(struct worker_life *life, uint64_t interval_ms, const struc
         min_u64(life->good_until.ms, good_until_ms(life, life->good_sent, life->good_lease_ms));
     life->registered = true;
     life_check(life);
-    life_beat_now(life); /* reports the phase READY at once */
+    life_beat_now(life); /* reports the phase READY without waiting for the interval */
 }
 
 void life_reset(struct worker_life *life)

@@ -89,8 +89,8 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
 /* The coordinator asks for heartbeats at this interval. True: the worker must register again,
  * because the interval is longer than the registered one. */
 bool life_advised(struct worker_life *life, uint64_t interval_ms);
-/* Handles the fence time in a heartbeat's answer. A shorter time takes effect at once. True: the
- * time changed, so the worker must register again. */
+/* Handles the fence time in a heartbeat's answer. A shorter time takes effect immediately. True:
+ * the time changed, so the worker must register again. */
 bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 
 /* Another process has this worker id: delays the next heartbeat. Returns the pause, which grows. */
@@ -101,8 +101,8 @@ uint64_t life_refused(struct worker_life *life);
 uint64_t life_fence_ms(const struct worker_life *life, const struct life_terms *terms);
 /* True if the worker can send heartbeats in time, and stops before it counts as dead. */
 bool life_terms_fit(const struct worker_life *life, const struct life_terms *terms);
-/* The worker is registered with `interval_ms`, under terms that fit. A shorter fence also shortens
- * good_until. */
+/* Call when the worker is registered with `interval_ms`, under terms that fit. A shorter fence also
+ * shortens good_until. */
 void life_registered(struct worker_life *life, uint64_t interval_ms,
                      const struct life_terms *terms);
 void life_reset(struct worker_life *life); /* drops all grants; the worker registers again */
