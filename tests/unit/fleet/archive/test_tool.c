@@ -130,14 +130,14 @@ TEST(what_an_archive_lacks_is_said_before_anything_changes)
 
     bed_open(&bed);
     warned = &bed;
-    bed.wish.warn = warn;
+    bed.request.warn = warn;
     CHECK_OK(bed.note.text, restore(&bed));
     CHECK("a whole backup lacks nothing", warned == &bed);
     bed_close(&bed);
     bed_open(&bed);
-    bed.wish.warn = warn;
-    bed.wish.archive = "/tables";
-    CHECK_OK("tables", sample_save(bed.wish.to.fs, "/tables", SAVE_SNAPSHOT, INDEX, &bed.note));
+    bed.request.warn = warn;
+    bed.request.archive = "/tables";
+    CHECK_OK("tables", sample_save(bed.request.to.fs, "/tables", SAVE_SNAPSHOT, INDEX, &bed.note));
     CHECK_OK(bed.note.text, restore(&bed));
     CHECK("was said", !warned);
     bed_close(&bed);
