@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store's core at its full size: every command and every slice of a snapshot is bounded work,
- * however much there is to end, to free or to tell. The bounds are counts of records, so they hold
- * on any machine; what they cost here is printed. `make test` runs it at a twentieth. */
+ * however much there is to end, to free or to report. The bounds are counts of records, so they
+ * hold on any machine; the times are printed only. `make test` runs it at a twentieth of the size.
+ */
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -26,7 +27,8 @@ enum {
     WAITERS = STORE_WAITERS_MAX / SHARE,
     CLIENTS = 20000 / SHARE,
     SLICE = 64 << 10,
-    /* What one entry may do beside what it asks for: ends, rests, clients, history, freed rows. */
+    /* Work of one entry beyond its own command: expired leases, cooldowns, clients, history, freed
+     * rows. */
     WORK_MAX = STORE_EXPIRE_MAX + 2 * STORE_KEYS_PER_LEASE_MAX + 3 * STORE_PRUNE_CHANGES,
 };
 static const uint64_t ms = 1000000;
@@ -39,7 +41,7 @@ static uint64_t cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-struct scale { /* a store, and the worst of what it was asked */
+struct scale { /* a store, and its most expensive calls */
     struct store *store;
     uint64_t clock_ns, worst_work, worst_ns;
 };
@@ -258,7 +260,7 @@ static void fill(struct scale *s, struct str value)
     for (uint64_t i = 0; i <= WAITERS; i++) (void)acquire(s, i, "muster/g", 1, 0);
 }
 
-/* As many commands as may come while one slice is written. */
+/* The commands that may come while one slice is written. */
 static void write_on(struct scale *s, struct prng *p, uint64_t *served)
 {
     for (int i = 0; i < 40; i++) {
@@ -276,7 +278,7 @@ static void write_on(struct scale *s, struct prng *p, uint64_t *served)
     }
 }
 
-TEST(a_snapshot_is_told_in_slices_under_writes_and_none_of_it_takes_long)
+TEST(a_snapshot_is_read_in_slices_under_writes_and_no_slice_takes_long)
 {
     struct scale s = scale_open();
     struct prng p;
