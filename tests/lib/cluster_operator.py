@@ -122,7 +122,7 @@ class Operator:
         self.send_bytes(frame.SerializeToString())
 
     def send_bytes(self, frame):
-        """Nothing is said of a stream that has ended: its code tells."""
+        """A stream that has ended reports nothing: its code says why it ended."""
         _Loop.run(self._write(frame))
 
     def end(self):
@@ -134,7 +134,7 @@ class Operator:
         _Loop.run(self._close())
 
     def check_open(self):
-        """Whoever waits for what comes of its words hears at once that nobody listens to them any more."""
+        """Ends every wait for an acknowledgement at once: nobody reads the stream any more."""
         if self.code is not None and not self.closed:
             raise AssertionError(f"{self.cluster}: its stream has ended with {self.code}: {self.details}")
 
