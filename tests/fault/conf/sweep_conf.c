@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every allocation of a load, a print, a reload and a help text fails once: the answer is
- * ERR_NOMEM, nothing leaks, and what was in force stays. */
+/* Every allocation of a load, a print, a reload and a help text fails once: the call returns
+ * ERR_NOMEM, nothing leaks, and the present configuration stays. */
 #include <string.h>
 
 #include "conf/command.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in everything of the fleet that allocates. After each
- * failure: the answer says out of memory and nothing else, the tables are as they were before the
- * command, memory is counted right (fleet_close asserts it), and nothing leaks. */
+ * failure the call returns out of memory only, the tables are as before the command, memory is
+ * counted right (fleet_close asserts it), and nothing leaks. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 enum { STEPS = 160, TEXT = 1 << 20 };
 
-/* Enough rows that sets split and merge, with every command among them. */
+/* Enough rows to split and merge sets, with every command among them. */
 static struct fleet_command step(unsigned i, char room[3][16])
 {
     static struct fleet_slice slices[2] = {{{"b", 1}, 1}, {{"a", 1}, 2}};

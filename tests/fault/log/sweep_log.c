@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails, for every k, in the parts of the log that are pure memory. After each
- * failure: the answer says so, once, the same call then succeeds, and nothing leaks
+/* The k-th allocation fails, for every k, in the parts of the log that only use memory. After each
+ * failure the call returns out of memory once, the same call then succeeds, and nothing leaks
  * (AddressSanitizer counts). */
 #include <string.h>
 

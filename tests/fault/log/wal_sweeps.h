@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sweeps over a life of the log (wal_script.h): false, with a note, at the first thing that was not
- * promised. Shared by the test of the library that ships and by that of the planted bugs. */
+/* Sweeps over a life of the log (wal_script.h): false, with a note, at the first broken
+ * promise. The test of the shipped library and the test of the planted bugs share them. */
 #ifndef TESTS_FAULT_LOG_WAL_SWEEPS_H
 #define TESTS_FAULT_LOG_WAL_SWEEPS_H
 #include "base/note.h"
