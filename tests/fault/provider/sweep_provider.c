@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory ends at every place of a List and of a record that is written. */
+/* Memory ends at every place of reading a List and of writing a record. */
 #include "lib/fault_alloc.h"
 #include "lib/machine_write.h"
 #include "lib/test.h"

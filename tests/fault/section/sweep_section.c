@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails, for every k, while a section is written and read: the view says so
- * once and for good, the rows change all the same, and nothing leaks. */
+/* The k-th allocation fails, for every k, while a section is written and read: the view reports it
+ * once and stays failed, the rows still change, and nothing leaks. */
 #include <string.h>
 
 #include "lib/fault_alloc.h"
