@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a configuration: the first line says which source they are. What is refused says
- * why, whole lines each; what is accepted prints as a file that loads again to the same values,
- * and a reload between the two changes nothing. */
+/* Any bytes as a configuration: the first line says of which source. A refusal gives a reason in
+ * whole lines. Accepted input prints as a file that loads to the same values, and a reload between
+ * the two changes nothing. */
 #include <stdlib.h>
 #include <string.h>
 
