@@ -9,7 +9,7 @@
  * the bytes as they came, once by the shortest way its library has and once as a generic server.
  * Calls carry what a stock gRPC client sends; the 55 characters of traceparent that our own client
  * adds are measured beside it.
- * Where h2load is installed it asks both once more: a client that is nobody's own.
+ * Where h2load is installed it measures both again, as an independent client.
  *
  * Servers and generator are child processes: they die with us, and we end them by their own id. */
 #include <dirent.h>
@@ -86,7 +86,8 @@ static struct child start(const char *const *argv)
     return child;
 }
 
-/* What it prints, until its first line ends or, with `whole`, until it closes its output. */
+/* The output of a child, up to the end of its first line or, with `whole`, until the child closes
+ * its output. */
 static void read_output(struct child *child, char text[OUTPUT_MAX], bool whole)
 {
     size_t len = 0;
@@ -181,7 +182,7 @@ static void make_files(void)
     must(file && fwrite(body, sizeof body - 1, 1, file) == 1 && !fclose(file), paths[BODY]);
 }
 
-/* All of it: the authority leaves a lock beside its files. */
+/* All files, because the authority leaves a lock file, too. */
 static void remove_files(void)
 {
     DIR *all = opendir(dir);

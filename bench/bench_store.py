@@ -82,7 +82,7 @@ def fill_whole(side, op, count, prefix):
         raise SystemExit(f"{side.name}: an election while {count} were made; try again")
 
 
-# -- telling --
+# -- reporting --
 
 def figures(got):
     return (f"{got['rate']:9.0f}/s  p50 {got['p50_us'] / 1000:7.2f}  p99 {got['p99_us'] / 1000:7.2f} ms  "
@@ -325,8 +325,8 @@ def holds(side, address, key, stale):
             return False
 
 
-def until(told):
-    while not told():
+def until(done):
+    while not done():
         time.sleep(0.002)
 
 

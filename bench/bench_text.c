@@ -88,7 +88,7 @@ static void dump_tree(const json_t *tree, struct buf *out)
     if (buf_append_byte(out, '\n')) abort();
 }
 
-/* The two writers must say the same before they are compared. */
+/* The two writers must write the same text before they are compared. */
 static void prove_equal(void)
 {
     struct event event;

@@ -45,7 +45,7 @@ def load(targets, pids, *words):
 
 
 def at_leader(find, measure):
-    """A round with an election in it, which a neighbour's compiler can bring about, is told and measured again."""
+    """A round with an election in it, which a busy neighbour can cause, is printed and measured again."""
     for _ in range(10):
         got = measure(find())
         if not got["errors"]:
@@ -90,8 +90,8 @@ class Theirs(etcd_cluster.Cluster):
     name = "etcd"
 
     def __init__(self):
-        told = subprocess.run(["etcd", "--version"], capture_output=True, text=True, check=True).stdout
-        self.version = "etcd " + told.split()[2]
+        version = subprocess.run(["etcd", "--version"], capture_output=True, text=True, check=True).stdout
+        self.version = "etcd " + version.split()[2]
         super().__init__(3, base=tempfile.gettempdir())
 
     def __enter__(self):
