@@ -188,11 +188,11 @@ class PageRun:
             os.symlink(os.path.join(environment["DOCS_ROOT"], name), os.path.join(self.shell.cwd, name))
 
     def start(self, block):
-        told = block.directives["terminal"]
+        options = block.directives["terminal"]
         for command in logical_lines(block.text):
-            self.terminals.append(Terminal(told["name"], command, self.shell))
-        if told["until"]:
-            self.terminals[-1].wait_until(told["until"])
+            self.terminals.append(Terminal(options["name"], command, self.shell))
+        if options["until"]:
+            self.terminals[-1].wait_until(options["until"])
 
     def console(self, block):
         for command, shown in shape.commands(block.text):
@@ -247,8 +247,8 @@ class PageRun:
                 count += not isinstance(step, tuple)
             line = "end"
         except (Failed, OSError, subprocess.SubprocessError) as error:
-            told = [f"terminal {terminal.name}: {terminal.tail()}" for terminal in self.terminals if not terminal.ended]
-            return f"{self.page.path}:{line}: {error}" + "".join("\n" + text for text in told), count
+            tails = [f"terminal {terminal.name}: {terminal.tail()}" for terminal in self.terminals if not terminal.ended]
+            return f"{self.page.path}:{line}: {error}" + "".join("\n" + text for text in tails), count
         finally:
             wrong = self.close()
         return (f"{self.page.path}: {wrong}" if wrong else ""), count

@@ -5,8 +5,8 @@
 usage: test_deb.py SOURCE BUILD     (prints TAP)
 
 Shows: scripts/deb leaves alone what lies where it puts the packages; a removal stops every unit that the package brings,
-an upgrade none; systemd reads the units again when they came. Programs they call are stood in for by ones that write down
-what they were asked."""
+an upgrade none; systemd reads the units again when they came. The programs that they call are replaced by ones that record
+their arguments."""
 import glob
 import os
 import re

@@ -5,7 +5,7 @@
 usage: test_progress.py SOURCE     (prints TAP)
 
 Shows: a line comes at once, every step has a name, a counter moves on a terminal, and a pipe gets plain lines. apt-get, dpkg-query and
-ninja are stood in for by programs that print what the real ones print; so is meson; no time is measured."""
+ninja are replaced by programs that print what the real ones print; so is meson; no time is measured."""
 import os
 import pty
 import subprocess

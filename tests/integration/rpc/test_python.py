@@ -141,7 +141,7 @@ def served(*arguments, options=()):
 @test
 def unary_comes_back():
     with served() as channel:
-        answer = unary(channel)(EchoRequest(text="héllo", payload=b"\0\1", sequence=7, tell_peer=True),
+        answer = unary(channel)(EchoRequest(text="héllo", payload=b"\0\1", sequence=7, report_peer=True),
                                 timeout=DEADLINE)
         same("text", answer.text, "héllo")
         same("payload", answer.payload, b"\0\1")
@@ -580,7 +580,7 @@ def mtls_matrix():
                         read(ours, "ca.pem"), read(ours, name + ".key.pem"), read(ours, name + ".pem"))
                     with server.channel(credentials=credentials) as channel:
                         if kind in may:
-                            answer = unary(channel)(EchoRequest(text="x", tell_peer=True),
+                            answer = unary(channel)(EchoRequest(text="x", report_peer=True),
                                                     timeout=DEADLINE)
                             check(f"{rule}: {kind} is known", answer.peer.uri or answer.peer.common_name)
                         else:

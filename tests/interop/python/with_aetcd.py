@@ -61,7 +61,7 @@ async def watches():
 
 
 async def leases():
-    """aetcd: a lease is renewed, told of, and takes its key with it"""
+    """aetcd: a lease is renewed, reported, and takes its key with it"""
     async with client(1) as etcd:
         lease = await etcd.lease(60)
         await etcd.put(b"/aetcd/l/a", b"x", lease)
@@ -98,8 +98,8 @@ async def cluster():
         try:
             await gathered(await etcd.watch(b"/aetcd/c", start_revision=1), 1)
             raise AssertionError("a watch of what is compacted")
-        except aetcd.RevisionCompactedError as told:
-            assert told.compacted_revision == last.header.revision, told
+        except aetcd.RevisionCompactedError as error:
+            assert error.compacted_revision == last.header.revision, error
 
 
 if __name__ == "__main__":
