@@ -20,7 +20,7 @@ static void close_all(void)
     if (client.stream) stream_close(client.stream);
     if (served.stream) stream_close(served.stream);
     if (server.listener) listener_close(server.listener);
-    RIG_UNTIL("all are told", &rig, !client.stream && !served.stream);
+    RIG_UNTIL("all have ended", &rig, !client.stream && !served.stream);
     rig_close(&rig);
 }
 
@@ -85,7 +85,7 @@ static void check_refused(const struct row *row)
     RIG_UNTIL("the listener counts it", &rig,
               listener_stats(server.listener).failed_handshake == 1);
     CHECK_SIZE("no handler is reached", server.accepted, 0);
-    CHECK_U64("and its owner is told", refused.count, 1);
+    CHECK_U64("and its owner receives the refusal", refused.count, 1);
     CHECK_ERR(row->why, refused.why, row->want_server);
     CHECK_HAS("of whom", refused.peer, "127.0.0.1:");
     CHECK("with words", refused.note.text[0] != '\0');
@@ -201,7 +201,7 @@ static void run_with(struct proc *proc, int deadline_ms)
 static const struct {
     const char *why;
     enum tls_version lowest;
-    const char *options; /* of s_client; CERT, OTHER and CA stand for files */
+    const char *options; /* of s_client; CERT, OTHER and CA are replaced by file names */
     bool good;
     const char *says; /* in its output */
 } s_clients[] = {
@@ -537,7 +537,7 @@ TEST(certificates_are_replaced_under_load_and_no_call_fails)
     /* Nobody calls reload now: handshakes look by themselves, at most once a second. */
     CHECK_OK("a third pair",
              cert_leaf_ensure(fs_real(), &site.for_server, NULL, now(), &report, NULL));
-    RIG_UNTIL("it is found without being told", &rig,
+    RIG_UNTIL("it is found without a reload", &rig,
               calls_failed() > 0 ||
                   (strcmp(callers[0].serial, second) != 0 && all_see(callers[0].serial)));
     snprintf(third, sizeof third, "%s", callers[0].serial);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl cert: every identity of the design, asked for twice, shown, renewed, rotated. */
+/* musterctl cert: every identity of the design is requested twice, shown, renewed and rotated. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -336,7 +336,7 @@ TEST(help_names_a_page_that_exists)
 /* -- the manual -------------------------------------------------------------------------------- */
 
 #define RUN_MARK "<!-- run by tests/integration/cli/test_cert.c -->\n```sh\n"
-TEST(the_commands_of_the_manual_work_as_they_stand)
+TEST(the_commands_of_the_manual_work_unchanged)
 {
     enum { BLOCKS = 4 };
     static char text[64 * 1024];

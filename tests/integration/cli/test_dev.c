@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster dev as a process: start, pages, signals, reload, and everything that can be in its way;
- * without its replicas, which tests/integration/fleet has. */
+/* muster dev as a process: start, pages, signals, reload, and everything that can make it fail.
+ * tests/integration/fleet tests its replicas. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ static int get(const char *address, const char *path, char **ret_text)
     return client_ask(address, request, ret_text);
 }
 
-/* Asks until the page has the text; what has no line on the output is awaited like this. */
+/* Asks until the page has the text: the wait for events without a line of output. */
 static void await_page(const char *address, const char *path, const char *wanted)
 {
     bool found = false;
@@ -278,7 +278,7 @@ TEST(an_insecure_listener_is_allowed_when_asked_for_and_says_so)
     stop(&proc);
 }
 
-/* What curl sees of the served certificate: the judge is a foreign client. */
+/* Whether curl, as an independent client, accepts the served certificate. */
 static bool serves_certificate(const char *address, const char *ca_file)
 {
     char url[128];

@@ -260,7 +260,7 @@ TEST(a_wrong_command_line_ends_with_2_and_says_what_would_be_right)
     }
 }
 
-/* bash itself is the judge: the script must load, and complete. */
+/* bash itself must load the script, and complete with it. */
 TEST(the_completion_script_completes)
 {
     static const struct {

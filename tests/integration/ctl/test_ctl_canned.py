@@ -407,7 +407,7 @@ def a_read_is_never_in_doubt():
 
 
 @test
-def a_method_that_is_not_there_is_told_with_its_name():
+def a_missing_method_is_reported_with_its_name():
     with canned(ListShards={}) as server:
         done = ctl(server, "list-clusters")
         same("exit", done.returncode, 1)
@@ -532,7 +532,7 @@ def read(where, *words):
 
 
 @test
-def a_stream_is_read_to_its_end_from_whoever_leads():
+def a_stream_is_read_to_its_end_from_the_leader():
     with canned(SnapshotSave=chunks(3, 1 << 20, 0)) as leader:
         same("whole", read(leader.address), ["3", "1048576", "0", "OK "])
         with canned(SnapshotSave=follower_of(leader.address)) as follower:
@@ -633,7 +633,7 @@ def hashes_are_compared_at_one_index_only():
 
 
 @test
-def one_address_stands_for_its_cluster():
+def one_address_is_enough_for_a_cluster():
     with canned(StateHash=state("n1", 9, 5)) as other:
         replicas = {}
         with canned(StateHash=state("n0", 9, 5), ListReplicas=lambda _r, _c: replicas["list"]) as server:

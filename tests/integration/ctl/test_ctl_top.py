@@ -103,7 +103,7 @@ def one_picture_has_every_part():
 
 
 @test
-def whoever_is_away_is_missing_with_the_reason():
+def a_shard_that_is_away_is_missing_with_the_reason():
     away = dead_address()
     with shard() as one, coordinator({"shard-0": one.address, "shard-1": away},
                                      more={MEMBERS + "ListWorkers": says(grpc.StatusCode.PERMISSION_DENIED, "not for you")}) as server:

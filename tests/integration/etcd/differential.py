@@ -467,16 +467,16 @@ class Differential:
         if not found:
             return
         text = [f"seed {seed}, {count} requests: {self.servers[0].name} and {self.servers[1].name} differ at "
-                f"{found[0]}", *told_of(self.servers, [*sequence, ["sync", {}]], found)]
+                f"{found[0]}", *answers_of(self.servers, [*sequence, ["sync", {}]], found)]
         small = self.shortest(sequence[:found[0] + 1])
         found = self.differs(small)
         text.append(f"the shortest found, {len(small)} requests" + ("" if found else " (which did not differ again)"))
         text += [f"  {what} {fields}" for what, fields in small]
         if found:
-            text += told_of(self.servers, [*small, ["sync", {}]], found)
+            text += answers_of(self.servers, [*small, ["sync", {}]], found)
         raise Difference("\n# ".join(text))
 
 
-def told_of(servers, sequence, found):
+def answers_of(servers, sequence, found):
     place, answers = found
     return [f"  asked: {sequence[place]}", *(f"  {s.name}: {a}" for s, a in zip(servers, answers))]

@@ -3,7 +3,7 @@
 """D13 of spec/coordination.md, leases, by a stock client: on real etcd as far as it goes, and on the coordinators.
 
 C10's incidents of leases: a list with entries that cannot be revoked (V08), what is left of a lease starting anew with
-each leader, a lease that a replica standing still ends (both: three_leaders).
+each leader, a lease that a paused replica ends (both: three_leaders).
 """
 import os
 import shutil

@@ -211,8 +211,8 @@ def silence():
         report(alone.leader(), 1)
         until("muster_coordinator_shards_silent", nodes=[node])
         wait_for("an event", lambda: any(one.get("event") == "shard-silent" for one in events(node)))
-        told_of = next(one for one in events(node) if one.get("event") == "shard-silent")
-        check(300 <= told_of["silent_ms"] < 60000, f"not the default of a minute: {told_of}")
+        event = next(one for one in events(node) if one.get("event") == "shard-silent")
+        check(300 <= event["silent_ms"] < 60000, f"not the default of a minute: {event}")
         report(node, 2)
         wait_for("and back", lambda: any(one.get("event") == "shard-back" for one in events(node)))
 

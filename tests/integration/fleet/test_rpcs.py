@@ -160,7 +160,7 @@ class ReportClient(threading.Thread):
             self.error = error
 
 
-def a_client_is_told():
+def a_client_receives_its_instruction():
     """K1: AssignDomain queued for a client that reports: carried out once with its rack, and off the queue."""
     with ReportClient("k1") as client:
         wait_for("its first report", lambda: client.mark > 0)
@@ -215,8 +215,8 @@ def all_five_in_order():
           f"replaced, and now the newest: {got}")
 
 
-def owners_are_told():
-    """AssignDomain and UnassignDomain queue the word to the owner."""
+def owners_receive_their_instructions():
+    """AssignDomain and UnassignDomain queue an instruction for the owner."""
     for shard in ("own-a", "own-b"):
         ask(FLEET + "AddShard", shard_id=shard)
     domain = {"topology_key": "own", "topology_value": "x"}
@@ -554,8 +554,8 @@ def none_left_out():
     check(not missing, f"no case of this file gets OK from: {missing}")
 
 
-CASES = [instruction_until_acked, any_ack_takes_it_off, a_client_is_told, a_stale_word_is_refused, all_five_in_order,
-         owners_are_told, self_registration, two_shards_by_themselves, reports_are_listed, reports_are_ordered,
+CASES = [instruction_until_acked, any_ack_takes_it_off, a_client_receives_its_instruction, a_stale_word_is_refused, all_five_in_order,
+         owners_receive_their_instructions, self_registration, two_shards_by_themselves, reports_are_listed, reports_are_ordered,
          domains_have_one_owner, shards_come_and_go, clusters_bind_once, quotas_and_providers, repeated_under_one_id,
          arguments, followers_name_the_leader, nobody_leads, soft_state_is_the_leaders, snapshot_save, backup,
          none_left_out]

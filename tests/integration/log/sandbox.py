@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mounts and networks of the test's own: the script starts itself again inside new namespaces, so that
 it leaves nothing behind. Host n is 10.77.0.n, the test itself OUTSIDE. Cutting is one-way: packets from one host to
-another vanish, and nobody is told."""
+another are dropped without an error."""
 import os
 import subprocess
 import sys

@@ -90,7 +90,7 @@ def paused_leader():
                 wire.let_go()  # a starved machine elected another meanwhile
             term = int(old.status()["term"])
             old.pause()
-            # It finds these before anything that tells it of the new leader.
+            # It reads these before any message of the new leader.
             old.client.send("#r get key\n#w set ghost 1\n#a add ghosts 1")
             cluster.write("set key new", others)
             if LONG:
@@ -113,7 +113,7 @@ def paused_leader():
 
 
 def paused_with_a_write():
-    """A leader is paused with a write the others have: the next leader commits it, and it is not called refused."""
+    """A leader is paused with a write that the others have: the next leader commits it, and it is not answered as refused."""
     cluster, wire = patient_leader()
     with wire, cluster:
         for turn in range(3 if LONG else 1):
@@ -130,7 +130,7 @@ def paused_with_a_write():
                                                            for node in others))
                 if all(node.status()["term"] == before["term"] for node in others):
                     break
-                wire.let_go()  # likewise, and what they have is not this write
+                wire.let_go()  # the same, and they have another write
                 outstanding(old, {}, 1)
             old.pause()
             found, = cluster.read(["get lost"], others)
@@ -139,7 +139,7 @@ def paused_with_a_write():
             old.resume()
             wire.let_go()
             outstanding(old, answers, 1)
-            check(answers["#w"].lower().startswith(("ok", "err unknown")), f"it is there, and was told: {answers}")
+            check(answers["#w"].lower().startswith(("ok", "err unknown")), f"it is there, and was answered: {answers}")
             cluster.agree()
 
 
@@ -189,9 +189,9 @@ def one_core_and_a_spinner():
             while time.monotonic() < end:
                 load.progress()
             now = cluster.leader().status()["term"]
-            told = f"term {term}, then {now}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
-            print(f"# elections: {told}")
-            check(not LONG or now == term, f"there was an election: {told}")
+            seen = f"term {term}, then {now}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+            print(f"# elections: {seen}")
+            check(not LONG or now == term, f"there was an election: {seen}")
             load.judge()
     finally:
         spinner.kill()

@@ -28,7 +28,7 @@ SHOWN = 1024  # bytes of a value that `get` shows; the rest is in the hash of th
 
 
 class Heard:
-    """What clients were told, and when: (ns, key, value or ABSENT), (ns, index), (ns, term of a leader)."""
+    """What clients received, and when: (ns, key, value or ABSENT), (ns, index), (ns, term of a leader)."""
 
     def __init__(self, before=None):
         self.facts = [(0, key, value) for key, value in before.keys.items()] if before else []
@@ -67,7 +67,7 @@ class Writers:
     def guard(self, number):
         try:
             self.write(number, random.Random(f"{SEED} {self.name} {number}"))
-        except Exception as error:  # told by progress
+        except Exception as error:  # reported by progress
             self.wrong.append(repr(error))
 
     def write(self, number, rng):
@@ -181,8 +181,8 @@ def journal_is_whole(life, node):
     for record in power.journal(life.journals[node.number]):
         disk.apply(record)
     disk.image(copy_dir, "all", random.Random(SEED))
-    was, told = power.tree(node.dir), power.tree(copy_dir)
-    wrong = [path for path in was.keys() | told.keys() if was.get(path) != told.get(path)]
+    was, rebuilt = power.tree(node.dir), power.tree(copy_dir)
+    wrong = [path for path in was.keys() | rebuilt.keys() if was.get(path) != rebuilt.get(path)]
     check(was and not wrong, f"not as the journal of {node.number} says: {sorted(wrong)}")
 
 
@@ -220,7 +220,7 @@ def revive(cluster, known, place):
 
 
 def ask_all(life, lines):
-    """Answers of whoever leads; asked again as a whole when it cannot say."""
+    """The leader's answers; all lines are asked again when it cannot answer."""
     def once():
         try:
             client = life.leader().client

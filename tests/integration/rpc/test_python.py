@@ -481,7 +481,7 @@ def keep_alive_pings_are_answered():
 
 
 @test
-def health_is_told_and_watched():
+def health_is_reported_and_watched():
     with Server() as server, server.channel() as channel:
         call = channel.unary_unary(HEALTH + "Check", HealthRequest.SerializeToString,
                                    HealthResponse.FromString)
@@ -500,7 +500,7 @@ def health_is_told_and_watched():
 
 
 @test
-def reflection_tells_all():
+def reflection_lists_every_service():
     for version in ("v1", "v1alpha"):
         with served() as channel:
             call = channel.stream_stream(

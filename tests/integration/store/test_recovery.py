@@ -113,7 +113,7 @@ def restored_twice():
             seen.append((client.ask("Status"), max(tokens), node.state().term))
 
 
-def holders_are_told():
+def holders_learn_of_the_restore():
     """A holder hears that the store was restored; its claim can be freed before its TTL is over, by force."""
     with Cluster(1, join=False).start() as cluster:
         node = cluster.nodes[0]
@@ -183,4 +183,4 @@ def killed_force():
         check(found == {"old", "half", "new"}, f"{found}")
 
 
-run_cases([forced, restored_twice, holders_are_told, killed_force])
+run_cases([forced, restored_twice, holders_learn_of_the_restore, killed_force])

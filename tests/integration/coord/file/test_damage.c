@@ -89,7 +89,7 @@ TEST(I05_I06_I07_a_damaged_head_is_never_a_value_and_never_absent)
         CHECK("read", pread(fd, bytes, sizeof bytes, 0) == size);
         CHECK("cut", ftruncate(fd, cut) == 0);
         all_refuse(&rig, "cut short");
-        CHECK("mended", pwrite(fd, bytes, (size_t)size, 0) == size);
+        CHECK("restored", pwrite(fd, bytes, (size_t)size, 0) == size);
         (void)close(fd);
     }
     for (long at = 0; at < size; at++) {
@@ -103,7 +103,7 @@ TEST(I05_I06_I07_a_damaged_head_is_never_a_value_and_never_absent)
     rig_truncate(dir, "b/a/h/k", 3000000);
     all_refuse(&rig, "far too long");
     rig_truncate(dir, "b/a/h/k", size);
-    CHECK_ANSWER("mended", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
+    CHECK_ANSWER("restored", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
     rig_close(&rig);
 }
 

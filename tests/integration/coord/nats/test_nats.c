@@ -206,7 +206,7 @@ TEST(R05_another_client_deletes_without_a_condition)
     CHECK_I64("in peace", atomic_load(&lost_reason), 0);
     (void)foreign_publish(other, "$KV.r05.b", "KV-Operation", "PURGE", "");
     for (int i = 0; i < 100 && atomic_load(&lost_reason) == 0; i++) { sleep_ms(50); }
-    CHECK_I64("told without asking, long before the next renewal", atomic_load(&lost_reason),
+    CHECK_I64("reported by the server, long before the next renewal", atomic_load(&lost_reason),
               COORD_R_REVOKED);
     CHECK_I64("and it knows", coord_check(kept), COORD_EXPIRED);
     coord_lease_unref(lease);
@@ -325,7 +325,7 @@ TEST(R08_an_edit_of_the_stream_degrades_the_store)
                 ",\"max_msgs_per_subject\":5,\"allow_msg_ttl\":true,"
                 "\"subject_delete_marker_ttl\":900000000000");
     for (int i = 0; i < 200 && atomic_load(&lost_reason) == 0; i++) { sleep_ms(50); }
-    CHECK("its holder is told", atomic_load(&lost_reason) != 0);
+    CHECK("its holder receives the loss", atomic_load(&lost_reason) != 0);
     CHECK_I64("degraded", coord_capabilities(store).degraded, 1);
     CHECK_I64("no new claims", create(store, "b", "v", 60000, &second).code, COORD_UNSUPPORTED);
     coord_lease_unref(lease);
@@ -348,7 +348,7 @@ TEST(a_bucket_made_anew_is_another_store)
     after = coord_store_id(again);
     CHECK("another id", memcmp(&before, &after, sizeof before) != 0);
     for (int i = 0; i < 200 && atomic_load(&lost_reason) == 0; i++) { sleep_ms(50); }
-    CHECK("its holder is told", atomic_load(&lost_reason) != 0);
+    CHECK("its holder receives the loss", atomic_load(&lost_reason) != 0);
     CHECK_I64("degraded", coord_capabilities(store).degraded, 1);
     CHECK_I64("a handle of the old one",
               coord_lease_import(again, NULL, blob, len, &imported).reason, COORD_R_OTHER_STORE);
