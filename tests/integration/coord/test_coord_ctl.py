@@ -108,7 +108,7 @@ def alive(pid):
 
 
 def command_pid(process):
-    """What the command printed as its own pid."""
+    """The pid that the command printed."""
     return int(process.stdout.readline())
 
 
@@ -156,7 +156,7 @@ def values():
 
 
 def bad_input():
-    """what is outside a limit is refused by its name"""
+    """a value outside of a limit is refused with the name of the limit"""
     bad(2, "INVALID/key", "create", "a//b")
     bad(2, "512", "create", "k" * 513)
     bad(2, "INVALID/key", "get", "with space")

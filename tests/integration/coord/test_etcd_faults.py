@@ -171,7 +171,7 @@ def l07_with_replies_lost_the_holder_stops_before_another_is_let_in():
 
 
 def overtake_a_slow_clock(percent):
-    """The slot of a holder whose clock is slow and whose server is gone is taken. What the old one thinks then, tokens."""
+    """Another client takes the slot of a holder with a slow clock and no server. Returns the old holder's own view, and the tokens."""
     ttl = 10000 if LONG else 5000
     with Cluster(1) as cluster:
         link, = cluster.link()

@@ -4,8 +4,8 @@
 
 usage: test_ctl_canned.py MUSTERCTL STREAM_READER PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-What is shown, byte for byte; who is asked, how often and under which request id; what each ending of a call
-becomes. What a real coordinator does with the requests is test_ctl.py's.
+The output, byte for byte; the servers that are asked, how often and under which request id; the effect of each ending of a
+call. test_ctl.py has real coordinators.
 """
 import json
 import os

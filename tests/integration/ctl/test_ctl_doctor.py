@@ -132,7 +132,7 @@ def all_is_well():
 
 
 def clocks_disks_descriptors_certificates_versions():
-    """What the pages of a replica say: clock, disk, descriptors, certificate, build, readiness, lag."""
+    """The pages of a replica: clock, disk, descriptors, certificate, build, readiness, lag."""
     now = int(time.time())
     with Pages(ahead=3600, process_open_fds=9800, process_max_fds=10000, muster_tls_not_after_seconds=now - DAY) as one, \
             Pages(ahead=-9, muster_log_disk_full=1, process_open_fds=850, process_max_fds=1000, muster_tls_not_after_seconds=now + 3 * DAY,

@@ -95,7 +95,7 @@ class Dev:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def ctl(self, *words):
-        """Asked again while an election is in the way: only for what may happen twice."""
+        """Repeats an idempotent command while there is an election."""
         wait_for(" ".join(words), lambda: subprocess.run([MUSTERCTL, *words], capture_output=True, timeout=90).returncode == 0)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard over plain HTTP: every route, who may act, and what hostile clients get."""
+"""The dashboard over plain HTTP: every route, the permission to act, and the answers to hostile clients."""
 import concurrent.futures
 import http.client
 import json
@@ -84,7 +84,7 @@ def split(address):
 
 
 def raw(node, data, patience=PATIENCE):
-    """What is answered to these bytes; who has heard enough may hang up before they are all out."""
+    """The answer to these bytes; the server may close before all of them are sent."""
     answer = b""
     with socket.create_connection(split(node.http), patience) as line:
         line.settimeout(patience)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """etcd's Lock and Election services (C6) by a stock client: on real etcd, and on the coordinators.
 
-What both do is in COMMON. The coordinators alone: a lock is not given to who has lost its key (C6's rule, which etcd 3.4
-does not have), who comes in again writes its key again, so that a call that is given up takes no other call's key, any
-replica is asked, leaders die and hand over, a replica stops.
+COMMON has the cases of both. Cases of the coordinators alone: a client that lost its key gets no lock (C6's rule, which etcd 3.4
+does not have); a client that enters again writes its key again, so that an abandoned call deletes no other call's key; any
+replica is asked; leaders die and hand over; a replica stops.
 """
 import os
 import shutil
@@ -60,7 +60,7 @@ class Locks(Client):
         return self.call(ELECTION + "Leader", name=name)
 
     def keys(self, name):
-        """Of those who want it, the first one first."""
+        """The keys of all who want the lock, the first one first."""
         found = self.range(name + b"/", after(name + b"/"), sort_order=1, sort_target=2).kvs
         return [one.key for one in found]
 

@@ -25,7 +25,7 @@ SETTLE = 0.3  # how long silence is listened to: only what should not come could
 
 
 class Target:
-    """What is asked: one server of either kind."""
+    """The server under test, of either kind."""
 
     def __init__(self, name, client, real=False):
         self.name, self.client, self.real = name, client, real

@@ -94,7 +94,7 @@ def shimmed(**what):
 
 
 def contents(directory):
-    """What is in its files, by path; but for who runs on it."""
+    """The content of its files by path, without the pid file."""
     found = {}
     for path in glob.glob(directory + "/**", recursive=True):
         if os.path.isfile(path) and os.path.basename(path) not in ("LOCK", "PID"):
@@ -179,7 +179,7 @@ class Coordinator(Process):
             return 0, str(error)
 
     def replicas(self):
-        """What it lists as the leader; None when it cannot."""
+        """The leader that the replica reports; None when it knows none."""
         if not self.running() or not self.listening():
             return None
         try:
@@ -268,8 +268,7 @@ class Cluster:
         return wait_for("a leader", look)
 
     def asked(self, path, among=None, **fields):
-        """The answer of the leader, and code_of it. Asked again while an election is in the way: only for what may
-        happen twice."""
+        """The answer of the leader, and code_of it. An idempotent call, which is repeated while there is an election."""
         def once():
             answers = []
             how = code_of(lambda: answers.append(self.leader(among).call(path, **fields)))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may call what: every kind of certificate against every method of both contracts (wire.md 2 and facts T2, T4
+"""Access rules: every kind of certificate against every method of both contracts (wire.md 2 and facts T2, T4
 to T12 of its 9.5, design.md 5), and certificates that change under a running coordinator.
 
-The table below is the specification's, written down again: src/rpc/access_table.c must come to the same.
+The table below repeats the specification: src/rpc/access_table.c must agree with it.
 """
 import hashlib
 import os
@@ -32,7 +32,7 @@ def openssl(*words):
 
 
 def forge(name, names="", days="1", ca=TLS):
-    """What musterctl would not issue; `names` as openssl's subjectAltName."""
+    """A certificate that musterctl does not issue; `names` as openssl's subjectAltName."""
     base = os.path.join(TLS, name)
     openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
             base + ".key.pem", "-subj", "/CN=forged", "-out", base + ".csr")

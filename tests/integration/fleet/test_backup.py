@@ -326,15 +326,15 @@ def damaged():
 # -- kill -9 --
 
 def holds(node):
-    """What `muster check` says of the snapshot in its directory, which must be sound."""
+    """The report of `muster check` about the snapshot in the directory, which must be sound."""
     said = run(MUSTER, "check", node.dir).stdout
     line = next(line for line in said.splitlines() if line.startswith("snapshot: "))
     return re.sub(r"term \d+", "term", line)  # another one in each restore: it is above all earlier ones
 
 
 def restored_step_by_step(node, archive, begin, *words):
-    """Kills a restore instead of its first step, its second, and so on; what it left behind each time is "old", "half"
-    (refused until it is restored), "none" or "new". `begin` makes the directory. Ends with one that was let be."""
+    """Kills a restore at its first step, its second, and so on; yields the state of the directory each time: "old", "half"
+    (refused until it is restored), "none" or "new". `begin` makes the directory. The last restore is not killed."""
     left, step, done = set(), 0, None
     begin()
     old = holds(node) if os.path.exists(node.dir) else None

@@ -39,7 +39,7 @@ for one_of_them in CLUSTER.nodes:
 
 
 def scrape(nodes=None):
-    """The samples of each replica by name; what they show is kept in SEEN."""
+    """The samples of each replica by name; seen values are kept in SEEN."""
     found = {}
     for node in nodes or CLUSTER.nodes:
         samples = {}

@@ -179,7 +179,7 @@ def administration():
         heir, gone = cluster.others(cluster.leader())
 
         def handed():
-            """Again while a starved machine elects another."""
+            """Repeats the call while a starved machine elects another leader."""
             cluster.asked(FLEET + "TransferLeadership", replica=heir.name)
             return cluster.leader() is heir
         wait_for("leadership goes where it is asked to", handed)

@@ -115,7 +115,7 @@ def any_ack_takes_it_off():
 
 
 class ReportClient(threading.Thread):
-    """A shard's report client as wire.md 3.1 has it, every 50 ms: its mark, what it carried out, what it refused."""
+    """A shard's report client as in wire.md 3.1, every 50 ms: its mark, its accepted and its refused instructions."""
 
     def __init__(self, shard, heard=lambda client, answer: None):
         super().__init__()
@@ -446,7 +446,7 @@ def followers_name_the_leader():
     CLUSTER.formed()
 
     def asked(path, number):
-        """Asked again while it names no leader, or one of before: an election is under way."""
+        """Repeats the call while the answer names no leader, or an old one, because there is an election."""
         first = leader()
         node = CLUSTER.others(first)[number]
         got, text, trailers = code_of(lambda: any_call(node, path))

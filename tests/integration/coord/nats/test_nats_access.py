@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may connect to a NATS server, and which server we trust: TLS, users, tokens, permissions.
+"""Access to a NATS server, and trust in the server: TLS, users, tokens, permissions.
 
   test_nats_access.py ACTOR MUSTERCTL NATS_SERVER
 
-Debian's server is enough: that we call it too old for claims shows that we were let in. One of 2.11
+Debian's server is enough: the error that it is too old for claims shows that the connection was accepted. One of 2.11
 opens, and then a claim is made over that connection.
 """
 import base64
@@ -118,7 +118,7 @@ def what_a_user_may_not_do_is_said():
 
 
 def nkey(prefix, raw, seed=False):
-    """A key as NATS writes it: what it is of, 32 bytes, CRC-16, in base32."""
+    """A key as NATS writes it: its kind, 32 bytes, CRC-16, in base32."""
     head = bytes([18 << 3 | prefix >> 5, (prefix & 31) << 3]) if seed else bytes([prefix])
     crc = binascii.crc_hqx(head + raw, 0)
     return base64.b32encode(head + raw + crc.to_bytes(2, "little")).decode().rstrip("=")
