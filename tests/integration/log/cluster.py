@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replicas as real processes, a workload over them, and the judgement afterwards.
 
-What every test of this folder demands in the end (Workload.judge): all replicas hold the same state,
-each write that was acknowledged is there, each write that was refused is not, and no read was older
-than what had been acknowledged when it was asked. A write whose answer was lost may be either.
+Every test of this folder ends with Workload.judge: all replicas have the same state, each acknowledged write is there,
+no refused write is, and no read was older than the acknowledgements before it. A write without an answer may be either.
 """
 import atexit
 import os
@@ -269,8 +268,8 @@ class Cluster:
         return wait_for("a leader", look)[1]
 
     def steady(self, quick):
-        """Before the start: all but one stay with a leader for a minute, however starved the machine is. That one is
-        there to be elected at all; when it would be elected again the others refuse."""
+        """Before the start: gives all nodes but one an election time-out of a minute, however starved the machine is. That
+        one can be elected first; the others refuse a second election of it."""
         for node in self.nodes.values():
             if node is not quick:
                 node.options = [*node.options, "--election", "60s"]

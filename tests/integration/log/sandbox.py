@@ -70,7 +70,7 @@ def neighbour(verb, source, target, more=""):
 
 
 def cut(source, target):
-    """Its packets go to an address of the wire that nobody has."""
+    """Sends its packets to an unused address of the wire."""
     neighbour("replace", source, target, "lladdr 02:00:00:00:00:01 nud permanent")
 
 

@@ -60,8 +60,8 @@ def restart_all():
 
 
 def patient_leader():
-    """Three replicas; the first is so patient that it leads on in its own eyes however long it hears nothing:
-    only asking a majority helps. What the others say to it comes through a wire that can be held."""
+    """Three replicas; the first has such long time-outs that it stays leader by its own view without any contact, so only
+    asking a majority helps. Messages of the others to it go through a wire that can be held."""
     cluster = Cluster(PROGRAM, 3, timing=())
     for node in cluster.nodes.values():
         node.options = ["--heartbeat", "50ms", "--election", "60s" if node.number == 1 else "300ms"]

@@ -86,7 +86,7 @@ def hand_over(cluster, rng):
 
 
 def certificates(cluster):
-    """One for each replica, and an operator's, who may not speak on the Raft port."""
+    """A certificate for each replica, and an operator's, which the Raft port refuses."""
     pki = os.path.join(cluster.dir, "pki")
 
     def make(*words):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The power of all three replicas goes at once, at any moment: what was acknowledged is there afterwards.
+"""All three replicas lose power at once, at any moment: acknowledged writes are there afterwards.
 
-A life of the cluster is recorded call by call (disk_journal.h). Then, for chosen steps of it, the disks are
-made what a power cut at that step could have left (power.py), the replicas started on them, and everything
-that a client had heard before that moment is demanded of them.
+A life of the cluster is recorded call by call (disk_journal.h). For chosen steps the test makes disks that a
+power cut at that step could have left (power.py), starts the replicas on them, and checks everything that a
+client had received before that moment.
 
 usage: test_log_power.py MUSTER_LOG DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
 """
@@ -142,7 +142,7 @@ class Life:
         self.steps = power.merged(self.journals)
 
     def cuts(self, chosen):
-        """At each chosen number of steps: what was known then. The disks are as after so many steps."""
+        """For each chosen number of steps: the facts known then, with the disks as after so many steps."""
         done = 0
         for at in sorted(chosen):
             for _, whose, record in self.steps[done:at]:

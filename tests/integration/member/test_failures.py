@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who falls silent, over real coordinators (workers.md 24.2 to 24.4). How long it takes is no verdict here: a machine that
-pauses makes it longer; tests/unit/member has the numbers."""
+"""Silent workers, over real coordinators (workers.md 24.2 to 24.4). Times are not judged here, because a machine that
+stalls makes them longer; tests/unit/member judges the numbers."""
 import json
 
 from workers import (DEAD, DRAINING, IDS, LONG, QUICK, REMOVED, RUN, SUSPECTED, T5, T6, T7, Beating, Workers,
@@ -13,7 +13,7 @@ def settings(**more):
 
 
 def failures(cluster, worker):
-    """Its failures as (event id, incarnation), each once."""
+    """The worker's failures as (event id, incarnation), each once."""
     return sorted({(line["attrs"]["event_id"], line["attrs"]["incarnation"]) for line in cluster.events("worker_failed")
                    if line["worker_id"] == worker})
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Python's grpcio against our server: what a stock client sees.
+"""Python's grpcio, a stock client, against our server.
 
 usage: test_python.py ECHO_SERVER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 

@@ -156,7 +156,7 @@ def first_come_first_served():
 
 
 def a_wait_outlives_its_ttl():
-    """Its lease is renewed while the call is open."""
+    """Renews the lease while the call is open."""
     c, lease = client(), new_id()
     outcome(c.acquire(b"w/long", "w0", lease_id=lease), stores.OK, stores.ACQUIRED, "free")
     call = Client(c.node).later("Acquire", **waiting_fields(b"w/long", "w1", new_id(), ttl_ms=500))

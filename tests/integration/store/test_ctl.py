@@ -13,7 +13,7 @@ CLUSTER = Cluster(3, PATIENT)
 
 
 def ctl(*words, code=0, node=None):
-    """What it prints; it must end with `code`."""
+    """Its output; it must end with `code`."""
     addresses = node.grpc if node else ",".join(one.grpc for one in CLUSTER.nodes)
     done = subprocess.run([stores.coordinators.MUSTERCTL, "store", *words, "--coordinator", addresses],
                           capture_output=True, timeout=60)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every limit of spec/coordination.md A2 by raw gRPC: one less, the limit itself, one more. What is refused is named, and
+"""Every limit of spec/coordination.md A2 by raw gRPC: one less, the limit itself, one more. A refusal names the limit and
 changes nothing."""
 import json
 import subprocess
@@ -121,7 +121,7 @@ def owners():
 
 
 def over(c, got):
-    """Given back, if it was granted: a lease that ends by itself later is a revision that somebody else would be blamed for."""
+    """Releases a granted lease, because its later expiry would add a revision to another case."""
     if got.code == OK:
         c.release(got.lease_id)
     return got

@@ -44,7 +44,7 @@ def worker_id(number):
 
 
 def totals_of(lines):
-    """What an uninterrupted run makes of them: count and sum by key."""
+    """The totals of an uninterrupted run: count and sum by key."""
     totals = {}
     for line in lines:
         words = line.split()

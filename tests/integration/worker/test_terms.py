@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker and its coordinators agree on at Register: fence times, and one process for each worker id.
+"""The agreement of a worker and its coordinators at Register: fence times, and one process for each worker id.
 
-The worker's file and the coordinators' file may differ. The cut worker must stop by the shorter time: the coordinators give its
-partitions away by theirs.
+The worker's file and the coordinators' file may differ. A cut-off worker must stop by the shorter time, because the
+coordinators reassign its partitions by their own.
 """
 import os
 import re
