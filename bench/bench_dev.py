@@ -4,13 +4,13 @@
 
 usage: bench_dev.py BUILD [--quick]
 
-Asked as a browser would (the page, then what it is filled from), every 20 ms. The limit is 5 s. The load of the machine
+The bench asks like a browser (the page, then its data), every 20 ms. The limit is 5 s. The load of the machine
 is printed, too, because some thirty processes start at once: on a busy machine the figures say little.
   page      the first answer to GET /
   full      all that the first page shows: three replicas with a leader, reports of both shards, machines that run with
             zone and price, machines to be had (as tests/integration/dash/test_browser.py waits for it)
   needs, workers   their pages have something to show
-  ready     by `muster dev`'s own word"""
+  ready     `muster dev` printed that it is ready"""
 import http.client
 import json
 import os

@@ -55,7 +55,7 @@ def addresses(side):
 
 
 def cpu_seconds(pids):
-    """Of all of them so far."""
+    """The sum over all replicas so far."""
     total = 0
     for pid in pids:
         with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
@@ -64,7 +64,7 @@ def cpu_seconds(pids):
 
 
 def fill(side, op, count, prefix):
-    """So many of it are there afterwards. What an election cost is made up for under another name."""
+    """Creates `count` of them; after an election the missing ones are created under another name."""
     done, took, rounds = 0, 0.0, []
     while done < count:
         got = load([side.leads()], side.pids(), "--store", speaks(side), "--op", op, "--streams", 256, "--connections", 4,
@@ -270,7 +270,7 @@ def lose_leader(side, key):
 
 
 def go(sides):
-    """What an unmodified client sees: Go's clientv3 costs more than either server, so CPU says more than rates."""
+    """An unmodified client: Go's clientv3 costs more than either server, so CPU says more than rates."""
     program = build_go() if ETCD_API else None
     if not program:
         return

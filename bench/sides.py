@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benches of whole clusters share: three replicas of ours, three etcd members, one generator for both.
+"""Shared by the benches of whole clusters: three replicas of ours, three etcd members, one generator for both.
 
 A bench imports this first: it takes BUILD_DIR and the words after it from the command line, and goes on under the Python
 that has grpcio. With MUSTER_BENCH_RT=1 (root) servers and generator run under real-time priority, both sides alike.

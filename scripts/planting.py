@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planted bugs: lists of them, and the edits that plant them in a copy of the tree. What coord-mutants, history-mutants,
-sim-mutants and tests/mutants share."""
+"""Planted bugs: lists of them, and the edits that plant them in a copy of the tree. Used by coord-mutants, history-mutants,
+sim-mutants and tests/mutants."""
 import contextlib
 import os
 import shutil

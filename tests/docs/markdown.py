@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The content of a page: blocks of commands, files, output, and the comments above them that say how to run them.
 
-README.md of this folder is the convention. What it does not name is refused, so that nothing is left out in silence.
+README.md of this folder has the convention. Everything else is refused, so that nothing is left out in silence.
 """
 import os
 import re

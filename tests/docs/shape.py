@@ -43,7 +43,7 @@ def same(shown, seen):
 
 
 def commands(text):
-    """Of a console block: (command, what it shows)."""
+    """The commands of a console block, each with its shown output."""
     found = []
     for line in text.split("\n"):
         if line.startswith("$ "):

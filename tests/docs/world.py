@@ -238,7 +238,7 @@ class PageRun:
             self.once(step)
 
     def run(self):
-        """What went wrong, or ""; how many blocks were run."""
+        """The fault, or "", and the number of blocks that were run."""
         count = 0
         try:
             for step in self.page.steps:
@@ -285,7 +285,7 @@ def programs(directory, muster, musterctl, library, muster_log):
 
 
 def gone(terminal):
-    """Ctrl-C ends a fleet with all its processes; what is wrong, or ""."""
+    """Ends a fleet with all its processes by Ctrl-C; returns the fault, or ""."""
     try:
         terminal.end("stop")
     except Failed as error:

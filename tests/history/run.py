@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records what clients of real coordinators do and see while replicas break, and has it judged.
+"""Records what clients of real coordinators do and see while replicas fail, and judges the history.
 
 usage: run.py MUSTER MUSTERCTL PROTOC PROTO_ROOT RECORD CHECK [WORD...]    (prints TAP, a line a rule and scenario)
 

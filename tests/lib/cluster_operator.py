@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster's operator on grpcio, from the contract: what the shard's tests talk through.
+"""A cluster's operator on grpcio, from the contract, for the shard's tests.
 
     contract = Contract(PROTOC, PROTO_ROOT)
     with Operator(contract, address, "cluster-a", tls=(directory, "cluster-a")) as operator:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A capacity provider on grpcio, from the contract: what the shard's tests run against.
+"""A capacity provider on grpcio, from the contract, for the shard's tests.
 
 As a program, a process of its own that outlives the shard:
     provider.py PROTOC PROTO_ROOT [options]     prints one line of JSON: {"address": ..., "control": ...}
 From a test: `Process(PROTOC, PROTO_ROOT, "--machines", "100")`, then `.control("set", complete_ms={"Create": 500})`.
 
 It keeps the rules of wire.md 3.2 and 8: states, fencing per (shard, machine) before everything but argument checks,
-idempotency by machine and kind of call, revisions. Beyond that it does what a test asks for, all of it by SETTINGS
+idempotency by machine and kind of call, revisions. Tests control the rest by SETTINGS
 below: latencies, transitions that fail, calls that are refused, replies that are lost, garbage, machines that vanish.
 Every mutating call it accepted is in its journal, in order, so a test can prove that nothing was done twice.
 """

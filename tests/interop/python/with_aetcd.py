@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""aetcd on the endpoints of the arguments: what its users do, each case at another replica where it can be."""
+"""aetcd on the endpoints of the arguments: usual calls, each case at another replica where possible."""
 import asyncio
 import sys
 
