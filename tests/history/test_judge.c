@@ -99,7 +99,7 @@ TEST(a_read_that_overlaps_the_write_may_find_either)
         "get of k/a by 4");
 }
 
-TEST(two_that_replace_one_revision_are_found)
+TEST(two_writes_that_replace_one_revision_are_found)
 {
     BAD(KEYS,
         CREATED CALL(2, 30, "cas", "k/a", EXPECTED(5)) DONE(2, 60, "OK", "updated", REV(6))
@@ -284,7 +284,7 @@ TEST(a_slot_that_was_given_without_an_answer_is_held)
                  CALL(5, 50, "acquire", "g", SLOTS(2) TTL(100)) DONE(5, 60, "EXISTS", "full", ""));
 }
 
-TEST(who_waited_too_long_may_have_had_a_slot_for_a_moment)
+TEST(an_expired_wait_may_have_had_a_slot_for_a_moment)
 {
     GOOD(TAKEN CALL(3, 30, "acquire", "g", SLOTS(2) TTL(100) WAIT(50))
              DONE(3, 90, "EXISTS", "full", "") CALL(4, 40, "release", "g", LEASE(2))
@@ -298,7 +298,7 @@ TEST(who_waited_too_long_may_have_had_a_slot_for_a_moment)
         "holders of g by 4");
 }
 
-TEST(a_list_that_shows_who_is_gone_is_found)
+TEST(a_list_with_a_released_holder_is_found)
 {
     BAD(SLOTS,
         TAKEN CALL(3, 30, "release", "g", LEASE(2)) DONE(3, 40, "OK", "released", "")
@@ -372,7 +372,7 @@ TEST(a_snapshot_that_lacks_a_change_is_found)
     BAD(WATCHES, THREE SNAPSHOT(1, 70, "k", 8), "lacks the change of k/a at 7");
 }
 
-TEST(what_nobody_wrote_is_found)
+TEST(a_value_without_a_writer_is_found)
 {
     BAD(WATCHES, CREATED SNAPSHOT(1, 5, "k", 1) PUT(1, 15, "k/a", 5, 1) PUT(1, 16, "k/a", 6, 77),
         "found 77 at k/a, which nobody wrote");
@@ -427,7 +427,7 @@ TEST(a_read_of_the_future_is_found)
 }
 
 /* -- the format -- */
-TEST(what_cannot_be_read_is_refused_with_its_line)
+TEST(an_invalid_line_is_refused_with_its_number)
 {
     static const struct {
         const char *text, *words;
@@ -451,7 +451,7 @@ TEST(what_cannot_be_read_is_refused_with_its_line)
     }
 }
 
-TEST(an_id_that_is_there_twice_is_refused)
+TEST(a_duplicate_id_is_refused)
 {
     struct hist h;
     struct note note = {""};

@@ -189,7 +189,7 @@ static struct store_result release(struct scale *s, uint64_t n)
     return apply(s, &command);
 }
 
-TEST(who_waits_is_served_one_for_each_release_in_order)
+TEST(each_release_serves_the_next_waiter_in_order)
 {
     struct scale s = scale_open();
     struct store_event event;
@@ -334,7 +334,7 @@ TEST(a_snapshot_is_read_in_slices_under_writes_and_no_slice_takes_long)
 
 /* -- history -- */
 
-TEST(history_is_freed_in_portions_though_it_be_one_step)
+TEST(history_of_one_step_is_freed_in_portions)
 {
     struct scale s = scale_open();
     struct store_command all = {
@@ -416,7 +416,7 @@ TEST(a_range_is_deleted_in_parts_and_at_one_revision)
 
 /* -- what is counted is what is held -- */
 
-TEST(what_the_quota_counts_is_what_memory_holds)
+TEST(the_quota_counts_the_memory_in_use)
 {
     static char long_value[4096];
     const struct {

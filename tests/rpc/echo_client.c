@@ -402,7 +402,7 @@ TEST(a_thousand_calls_at_once)
     close_scene();
 }
 
-TEST(who_we_are_is_seen_under_tls)
+TEST(the_client_certificate_is_seen_under_tls)
 {
     if (!from_environment("MUSTER_ECHO_TLS")[0]) SKIP("plaintext has no identity");
     open_scene();

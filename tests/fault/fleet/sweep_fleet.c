@@ -84,17 +84,17 @@ static void sweep_at(uint32_t level)
     CHECK("it allocates", turns > STEPS);
 }
 
-TEST(a_command_that_finds_no_memory_changes_nothing)
+TEST(without_memory_a_command_changes_nothing)
 {
     sweep_at(1);
 }
 
-TEST(a_domain_that_finds_no_memory_to_be_leaving_stays_with_its_shard)
+TEST(without_memory_a_leaving_domain_stays_with_its_shard)
 {
     sweep_at(FLEET_LEAVING_LEVEL);
 }
 
-TEST(a_view_that_finds_no_memory_fails_and_the_command_does_not)
+TEST(without_memory_a_view_fails_and_the_command_does_not)
 {
     unsigned failed = 0;
 

@@ -37,7 +37,7 @@ static size_t waits_for(const char *id)
     return count;
 }
 
-TEST(what_was_not_queued_for_want_of_memory_was_queued_nowhere)
+TEST(an_instruction_refused_for_lack_of_memory_is_queued_nowhere)
 {
     enum { ENOUGH = 100 }; /* more than one call allocates */
     size_t refused = 0, open = 0, done = 0;

@@ -227,7 +227,7 @@ TEST(a_snapshot_that_is_saved)
     sweep(&deed);
 }
 
-TEST(a_backup_that_is_saved)
+TEST(saving_a_backup)
 {
     static const struct deed deed = {"backup", save_prepare, backup_act, save_judge};
     sweep(&deed);

@@ -476,7 +476,7 @@ TEST(a_power_cut_at_any_call_leaves_the_old_content_or_the_new)
     check_never_wrong(false);
 }
 
-TEST(so_it_does_on_a_disk_that_fails)
+TEST(a_power_cut_on_a_failing_disk_leaves_the_old_content_or_the_new)
 {
     check_never_wrong(true);
 }

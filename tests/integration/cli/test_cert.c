@@ -160,7 +160,7 @@ static const struct {
     {"no file", {"cert", "show", "/nowhere/x.pem"}, 5, "/nowhere/x.pem"},
     {"a key is not what is renewed", {"cert", "renew", "x.key.pem"}, 2, "give the certificate"},
 };
-TEST(what_cannot_be_done_says_why_and_what_to_do)
+TEST(a_refusal_says_why_and_what_to_do)
 {
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         CHECK_I64(refused[i].why, ctl(refused[i].words), refused[i].code);
@@ -304,7 +304,7 @@ TEST(show_reads_as_the_transcript)
     golden_check("cli/cert-show.txt", str_from(text));
 }
 
-TEST(what_was_asked_for_and_is_not_so_is_said)
+TEST(an_existing_certificate_that_differs_from_the_request_is_reported)
 {
     const char *dir = new_ca("wish");
     CHECK_I64("another name", ctl(WORDS("cert", "ca", "--dir", dir, "--common-name", "acme")), 4);

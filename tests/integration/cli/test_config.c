@@ -42,7 +42,7 @@ TEST(the_file_can_be_named_by_the_environment)
     CHECK_HAS("and named itself", proc.output, "# environment MUSTER_CONFIG");
 }
 
-TEST(what_print_config_prints_is_a_configuration_file)
+TEST(the_output_of_print_config_is_a_configuration_file)
 {
     const char *file = cli_path("printed.toml");
     CHECK_I64(

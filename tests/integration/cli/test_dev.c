@@ -106,7 +106,7 @@ TEST(it_starts_serves_its_pages_and_stops_with_0)
 }
 
 /* A browser obeys the policy we send: it ignores inline style and script. */
-TEST(the_page_holds_nothing_that_its_own_policy_forbids)
+TEST(the_page_obeys_its_own_policy)
 {
     const char *address = start(&proc, WORDS(data_dir("policy")), NULL);
     char *text = NULL, *page;
@@ -407,7 +407,7 @@ TEST(events_go_where_they_are_asked_to)
 }
 
 /* A name that cannot be opened is a wrong configuration: 2, whatever is wrong with it. */
-TEST(what_a_setting_names_and_cannot_be_opened_ends_with_2)
+TEST(a_setting_with_a_file_that_cannot_be_opened_ends_with_2)
 {
     cli_write(cli_path("plain"), "x");
     char pair[2][4300], empty_pair[2][4300];

@@ -474,7 +474,7 @@ def raw_entries_hold_the_bare_value_and_no_slots():
 
 
 @test
-def what_somebody_else_wrote_among_ours_is_corrupt_never_absent():
+def a_foreign_key_among_ours_is_corrupt_never_absent():
     with Actor(ACTOR, ONE.url("/foreign")) as a:
         ONE.put("muster/foreign/k", "not an envelope")
         a.says("UNAVAILABLE/corrupt", "get", "k")

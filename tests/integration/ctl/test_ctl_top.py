@@ -151,7 +151,7 @@ def shards_are_asked_side_by_side():
 
 
 @test
-def what_does_not_fit_the_frame_is_counted():
+def workers_that_do_not_fit_the_frame_are_counted():
     """A mebibyte for everything: the first workers are there, the title says how many are not, and later parts are whole."""
     known = 30000
     with shard() as one, coordinator({"shard-0": one.address}, workers=known) as server:

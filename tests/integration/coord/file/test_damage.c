@@ -610,7 +610,7 @@ TEST(F06_a_copy_of_a_store_is_another_store)
     rig_close(&rig);
 }
 
-TEST(what_is_no_store_of_ours_is_not_made_one)
+TEST(a_foreign_directory_is_not_turned_into_a_store)
 {
     struct rig rig = {0};
     char path[700];

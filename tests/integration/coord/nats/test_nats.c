@@ -81,7 +81,7 @@ static coord_result create(coord_store *store, const char *key, const char *valu
                                   ttl_ms > 0 ? "me" : NULL, lease);
 }
 
-TEST(what_is_opened_says_what_it_can_do)
+TEST(an_open_store_reports_its_capabilities)
 {
     coord_store *store = opened("caps");
     coord_caps caps = coord_capabilities(store);
@@ -357,7 +357,7 @@ TEST(a_bucket_made_anew_is_another_store)
     coord_close(store);
 }
 
-TEST(what_is_not_ours_is_corrupt_and_never_a_value)
+TEST(a_foreign_entry_is_corrupt_and_never_a_value)
 {
     coord_store *store = opened("foreign");
     coord_entry *entry = NULL;
@@ -520,7 +520,7 @@ static void *race(void *arg)
     return NULL;
 }
 
-TEST(of_two_that_start_at_once_exactly_one_wins)
+TEST(exactly_one_of_two_simultaneous_starts_wins)
 {
     enum { ROUNDS = 1000 };
     static atomic_int won[ROUNDS];

@@ -109,7 +109,7 @@ def tokens():
         kept_out(f"nats://secret-other@127.0.0.1:{port}/b?create=1", "forbidden")
 
 
-def what_a_user_may_not_do_is_said():
+def a_missing_permission_is_reported():
     with open(path("permissions.conf"), "w", encoding="ascii") as out:
         out.write('authorization { users = [{ user: me, password: secret,\n'
                   '  permissions: { publish: { deny: "$JS.API.>" } } }] }\n')
@@ -169,4 +169,4 @@ def credentials_of_a_file():
 make_certificates()
 run([a_server_is_known_by_its_authority_and_name, a_client_shows_its_certificate,
      a_plain_server_is_not_talked_to_when_tls_is_wanted, users_and_passwords, tokens,
-     what_a_user_may_not_do_is_said, credentials_of_a_file])
+     a_missing_permission_is_reported, credentials_of_a_file])

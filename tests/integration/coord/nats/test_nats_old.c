@@ -57,7 +57,7 @@ TEST(a_server_without_jetstream_is_refused_too)
     CHECK_I64("said", result.reason, COORD_R_CONNECTION);
 }
 
-TEST(what_the_url_lacks_is_said_before_any_connection)
+TEST(a_missing_part_of_the_url_is_reported_before_any_connection)
 {
     static const struct {
         const char *url, *says;
