@@ -8,7 +8,7 @@
 
 #include "cases.h"
 
-/* What a keeper reported. */
+/* The loss that a keeper reported. */
 struct loss_seen {
     pthread_mutex_t mutex;
     pthread_cond_t changed;

@@ -255,7 +255,7 @@ static void do_acquire(struct duel *d)
         d->result[i] = coord_acquire_slot(d->store[i], NULL, &request, &h->lease[i]);
     }
     if (d->result[0].code == COORD_OK) {
-        for (int i = 0; i < HANDS; i++) { /* who was overtaken */
+        for (int i = 0; i < HANDS; i++) { /* the holder that lost the slot */
             struct hand *old = &d->actors[i];
             if (old->group == group + 1 && strcmp(old->owner, request.owner) == 0) {
                 old->robbed = true;

@@ -66,7 +66,7 @@ static bool read_one(struct reader *r, int64_t wait_ms)
     case COORD_SNAPSHOT_END:
         if (!r->snapshot) { wrong = "the end of no snapshot"; }
         r->snapshot = false;
-        for (size_t i = 0; i < r->count; i++) { /* what it lacks is gone */
+        for (size_t i = 0; i < r->count; i++) { /* keys missing in the snapshot are gone */
             if (!r->views[i].in_snapshot) { r->views[i].live = false; }
         }
         break;

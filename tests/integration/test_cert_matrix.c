@@ -534,7 +534,7 @@ TEST(certificates_are_replaced_under_load_and_no_call_fails)
     CHECK_U64("counted", tls_context_info(for_server).failed_loads, 2);
     put(site.key, good_key);
 
-    /* Nobody calls reload now: handshakes look by themselves, at most once a second. */
+    /* Without a call of reload, handshakes check the files, at most once a second. */
     CHECK_OK("a third pair",
              cert_leaf_ensure(fs_real(), &site.for_server, NULL, now(), &report, NULL));
     RIG_UNTIL("it is found without a reload", &rig,
@@ -589,7 +589,7 @@ TEST(a_root_is_rotated_under_load_and_then_old_clients_are_refused)
     call_more("both new, one root", 20);
     load_end();
 
-    /* A client that missed the whole thing, and has no files to look at. */
+    /* A client without files, which missed the change of certificates. */
     CHECK_OK("left behind", tls_context_open(NULL,
                                              &(struct tls_options){.side = TLS_CLIENT,
                                                                    .cert_pem = str_from(old_cert),

@@ -271,7 +271,7 @@ TEST(one_refused_file_does_not_stop_the_others)
     CHECK("not of each", !strstr(strstr(proc.output, "no authority") + 1, "no authority"));
 }
 
-/* What differs from run to run is masked: the path, the dates, the random numbers. */
+/* Masks the path, the dates and the random numbers, which differ from run to run. */
 static void mask(const char *text, char *into, size_t cap)
 {
     size_t used = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube before a real kube-apiserver: TLS, credentials, verbs, pages, watches. */
+/* src/kube with a real kube-apiserver: TLS, credentials, verbs, pages, watches. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* k8s:// before a real kube-apiserver: D11, Q01 to Q11. One second is the backend's grain, so each
- * wait here is a few seconds long; what is asserted of time are lower bounds only. */
+/* k8s:// with a real kube-apiserver: D11, Q01 to Q11. One second is the backend's grain, so each
+ * wait here is a few seconds long; times have lower bounds only. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ static void sleep_ms(int64_t ms)
     usleep((useconds_t)(ms * 1000));
 }
 
-/* -- the store, and the hand that edits behind its back -- */
+/* -- the store, and foreign edits of its objects -- */
 
 static coord_store *open_store(const char *variable)
 {
@@ -232,7 +232,7 @@ TEST(q02_a_fresh_contender_waits_a_whole_ttl_and_grace_of_its_own_watching)
 
     check_code("held", first, COORD_OK, COORD_R_CREATED);
     CHECK_U64("the token is the revision", first.token, first.revision);
-    sleep_ms(TTL_MS + GRACE_MS + 500); /* dead for long, and nobody looked */
+    sleep_ms(TTL_MS + GRACE_MS + 500); /* expired long ago, and no client observed it */
     fresh = open_store("KUBE_ADMIN");
     int64_t took = take(fresh, "q02/key", &taken, &second);
     CHECK("not before its own watching says so", took >= TTL_MS + GRACE_MS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a turn gathers for one connection may be more than its socket's bound, though no stream of
- * it is full, and the kernel may take that bound whole at once. The rest follows all the same. */
+/* One turn may gather more bytes for a connection than its socket's bound, although no stream of it
+ * is full, and the kernel may accept that bound at once. The rest must follow. */
 #include <string.h>
 
 #include "rpc/client.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* D9, locks and liveness: who may go on, who must wait, whose lock may be broken. */
+/* D9, locks and liveness: which process may go on or must wait, and which lock may be broken. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "prim/file/store.h"
 #include "prim/file/sys.h"
 
-/* What processes of a test share: who is inside, and how often two were. */
+/* Shared by the processes of a test: which process is inside, and how often two were. */
 struct shared {
     atomic_int inside, twice, rounds, stop, ready;
     atomic_int pid;
@@ -124,7 +124,7 @@ TEST(processes_exclude_each_other)
     CHECK_I64("all came through", atomic_load(&crowd.shared->rounds), 1200);
 }
 
-/* -- a lock whose process is gone, but not its descriptor -- */
+/* -- a lock whose process is dead, while a descriptor lives -- */
 
 struct orphan {
     const char *dir;
@@ -378,7 +378,7 @@ struct recovery {
     int times;
 };
 
-/* A stale lock again and again, and everyone recovers it at once. */
+/* Creates a stale lock repeatedly, which all processes recover at once. */
 static void recover_and_enter(void *arg)
 {
     struct recovery *recovery = arg;

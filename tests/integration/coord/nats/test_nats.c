@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* R01-R10 of the specification, before a real nats-server of 2.11 or newer. Which one: the file
- * that MUSTER_NATS_SERVER names. Times are those of the server: a TTL of 2 s is the shortest there
- * is. */
+/* R01-R10 of the specification, with a real nats-server of 2.11 or newer, the program that
+ * MUSTER_NATS_SERVER names. Times are the server's: the shortest TTL is 2 s. */
 #include <muster/coord.h>
 #include <nats/nats.h>
 #include <pthread.h>

@@ -2,10 +2,9 @@
 /* A cluster of three real nats-servers whose members are killed and stopped while eight clients
  * fight over two slots.
  *
- * A client may act from the answer of its acquire to the last instant before which coord_check()
- * still said OK. Two such spans of one slot never overlap, whatever the servers did: that is judged
- * after the run, with all clients on one clock. Then all members are healed and every client must
- * win again. */
+ * A client may act from the answer of its acquire to its last coord_check() that returned OK. Two
+ * such spans of one slot must never overlap. The test judges that after the run, with all clients
+ * on one clock. Then all members are healed and every client must win again. */
 #include <arpa/inet.h>
 #include <muster/coord.h>
 #include <pthread.h>

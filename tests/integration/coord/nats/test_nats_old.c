@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Debian 12's nats-server is 2.9: it has JetStream and no message TTL, so nothing of ours could end
- * a claim there. It is refused when the store is opened, and the reason is said. */
+/* Debian 12's nats-server is 2.9: it has JetStream but no message TTL, so claims would never end
+ * there. Opening the store is refused with that reason. */
 #include <muster/coord.h>
 #include <stdio.h>
 #include <string.h>
