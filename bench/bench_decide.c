@@ -20,7 +20,7 @@ enum { LOOKS_MOST = 1000 * 1000, CLUSTERS = 200, REPEATS = 5, ROUNDS_MOST = 30 }
 
 struct world {
     struct generate_options options;
-    struct arena arena; /* what one record needs, reset after each */
+    struct arena arena; /* for one record, reset after each */
     struct dimensions dimensions;
     struct inventory *inventory;
     struct needs *needs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the loop and its streams add to the bare system, in one run on one machine.
+/* The cost of the loop and its streams beside the bare system, in one run on one machine.
  *
  * An echo server three times: ours, plain libuv, and bare epoll; the client is the same blocking
  * code for all. The number that counts is the server thread's CPU per message, because the wall

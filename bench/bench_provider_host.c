@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the reference provider costs: `muster provider run` with 500,000 machines, as a process of
+/* The cost of the reference provider: `muster provider run` with 500,000 machines, as a process of
  * its own, called by the shard's client.
  *
  *   List of all, seconds, bytes and memory of both sides; of 20 changes

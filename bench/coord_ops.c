@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a claim costs on each store: acquire+release, compare and set, renew, and check(), one
+/* The cost of a claim on each store: acquire+release, compare and set, renew, and check(), one
  * caller, every URL in one run. Beside it the least that store could do for the same promise,
  * measured in the same run: mem:    a mutex, taken and given back, and one look at the clock file:
  * renew: lock a record, write 128 bytes, unlock. set: a synced file renamed into a synced

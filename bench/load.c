@@ -75,7 +75,7 @@ void load_stop_if_done(struct load *l)
 
 static void call_next(struct slot *slot);
 
-/* What the answer means: the operation's next call, or its end. */
+/* Handles the answer: begins the operation's next call, or ends it. */
 static void work_answered(struct slot *slot, struct str message)
 {
     struct load *l = slot->load;

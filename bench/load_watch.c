@@ -28,7 +28,7 @@ static void event(struct load *l, struct str value)
     uint64_t number, began_ns, now = load_now_ns(l);
     struct slot *slot;
 
-    if (value.len < 16) return; /* what was there before */
+    if (value.len < 16) return; /* a value of an earlier run */
     memcpy(&number, value.at, 8);
     memcpy(&began_ns, value.at + 8, 8);
     if (number >= l->plan.streams) return;

@@ -18,7 +18,7 @@ struct fault {
     int64_t seen; /* calls the rules are for */
 };
 
-/* What happens to one call. */
+/* The faults of one call. */
 struct fate {
     bool refuse, lose_request, lose_reply, hang;
     int64_t delay_before_ms, delay_after_ms;

@@ -44,7 +44,7 @@ static void must_load_again(const struct conf *conf)
     must(conf_finish(again) == ERR_OK);
     must(conf_reload(conf, again, &changes) == ERR_OK);
     for (size_t i = 0; i < changes.count;
-         i++) { /* what a file cannot hold is all that may differ */
+         i++) { /* only options that a file cannot hold may differ */
         must(changes.each[i].option->flags & OPTION_NOT_IN_FILE);
     }
     conf_close(again);

@@ -13,7 +13,7 @@ enum { ANSWER_MAX = 1 << 16, WATCH_MAX = 16 << 20 };
 struct direct {
     struct real_io *real;
     struct rpc_channel *channel;
-    bool over; /* what is waited for */
+    bool over; /* the call has ended */
     coord_result result;
     uint64_t value;
     /* of a watch */

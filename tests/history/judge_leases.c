@@ -106,7 +106,7 @@ static void early(struct judge_result *result, const struct hist *h, uint64_t le
 static void look_at_ends(const struct hist *h, const struct life *lives,
                          struct judge_result *result)
 {
-    uint64_t *holder = calloc(h->key_count + 1, sizeof *holder); /* who wrote the key last */
+    uint64_t *holder = calloc(h->key_count + 1, sizeof *holder); /* last writer of the key */
 
     if (!holder) abort();
     for (size_t i = 0; i < h->event_count; i++) {

@@ -15,7 +15,7 @@ static struct log_host *host_of(struct log_story *story, uint64_t id)
     return NULL;
 }
 
-struct plan { /* what the leader's configuration looks like */
+struct plan { /* a summary of the leader's configuration */
     struct replica_member members[REPLICA_MEMBERS_MAX];
     size_t count, voters, lost_voters, learners;
     const struct replica_member *lost, *learner, *live_voter;

@@ -45,7 +45,7 @@ void scenario_faults_draw(struct prng *prng, enum scenario_profile profile,
                           struct scenario_faults *ret_faults);
 void scenario_faults_text(const struct scenario_faults *faults, struct buf *into);
 
-/* What a running scenario sees. */
+/* The interface for a running scenario. */
 struct scenario_world;
 struct sim *scenario_sim(struct scenario_world *world);
 uint32_t scenario_bug(const struct scenario_world *world);

@@ -39,14 +39,14 @@ struct client {
     struct arena arena;
     struct store_id id;
     uint64_t sequence;
-    /* what it asks for */
+    /* the request */
     bool asking, again, hasty; /* hasty: short timeouts and short pauses */
     enum want want;
     size_t key, group;
     uint64_t expected, ttl_ms, wait_ms;
     struct store_id lease;
     sim_time first_sent;
-    /* what it has */
+    /* the claim that it holds */
     bool has, renewing, letting_go;
     struct store_id held, renewed; /* renewed: the lease that is being renewed */
     size_t held_group;

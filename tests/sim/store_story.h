@@ -153,7 +153,7 @@ struct store_story {
     size_t changes_at_heal;
 };
 extern const char *const store_addresses[];
-/* Of a client: all addresses, with short timeouts. */
+/* Options of a client's channel: all addresses, with short timeouts. */
 struct rpc_channel_options store_channel(struct io *io);
 extern const struct sim_process_ops store_process_ops, store_client_ops, store_library_ops,
     store_etcd_ops, store_streams_ops, store_locks_ops;

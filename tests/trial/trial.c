@@ -15,7 +15,7 @@
 enum {
     COMMAND_HEAD = 16,
     REPLY_SIZE = 24,
-    REGISTER_COST = 128, /* what one holds besides its bytes, for size() */
+    REGISTER_COST = 128, /* memory of a register besides its bytes, for size() */
 };
 
 enum err trial_open(uint64_t keys_max, struct trial **ret_trial)

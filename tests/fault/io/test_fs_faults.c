@@ -378,7 +378,7 @@ static struct str pattern(char *bytes, size_t len, uint64_t seed)
     return str_of(bytes, len);
 }
 
-/* What is wrong with the file after the restart, or NULL. `had_old`: there was one before. */
+/* The fault of the file after the restart, or NULL. `had_old`: the file existed before. */
 static const char *verdict(struct fs *fs, enum err err, struct str old, struct str new,
                            bool had_old)
 {

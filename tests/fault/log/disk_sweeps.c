@@ -262,7 +262,7 @@ const struct deed deed_install = {"install", install_prepare, install_act, snaps
 
 #define DATA "/made/data"
 
-struct held { /* what the log of DATA holds */
+struct held { /* the content of DATA's log */
     size_t entries, changes;
     uint64_t last_term;
     bool recovers; /* the last entry does */

@@ -8,7 +8,7 @@
 #include "lib/fault_fs.h"
 #include "wal_script.h"
 
-/* What a power cut does to what was not synced. */
+/* Effects of a power cut on bytes that were not synced. */
 static const struct sim_fs_options disks[] = {
     {.write_lost_per_million = 1000000},
     {.write_torn_per_million = 1000000},

@@ -22,7 +22,7 @@ struct fleet {
     struct prng prng;
     char ids[MACHINES + 4][8];
     struct need rows[ROWS];
-    struct machine machine; /* what a step is about */
+    struct machine machine; /* the subject of a step */
     struct plan plan;
 };
 
