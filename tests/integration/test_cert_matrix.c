@@ -87,7 +87,7 @@ static void check_refused(const struct row *row)
     CHECK_SIZE("no handler is reached", server.accepted, 0);
     CHECK_U64("and its owner receives the refusal", refused.count, 1);
     CHECK_ERR(row->why, refused.why, row->want_server);
-    CHECK_HAS("of whom", refused.peer, "127.0.0.1:");
+    CHECK_HAS("the peer's address", refused.peer, "127.0.0.1:");
     CHECK("with words", refused.note.text[0] != '\0');
     if (row->want_server != ERR_DENIED) CHECK_HAS(row->why, refused.note.text, row->says);
 }

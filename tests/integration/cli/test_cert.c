@@ -99,7 +99,7 @@ TEST(an_authority_is_rotated_without_a_gap)
     CHECK_I64("issue", ctl(WORDS("cert", "issue", "--dir", dir, "replica", "--id", "2")), 0);
     CHECK_I64("rotate", ctl(WORDS("cert", "rotate", "--dir", dir)), 0);
     CHECK_HAS("both are trusted", proc.output, "2 roots are trusted");
-    CHECK_HAS("what comes next", proc.output, "next: musterctl cert renew");
+    CHECK_HAS("the next command", proc.output, "next: musterctl cert renew");
     CHECK_I64("not while somebody leans on the old root",
               ctl(WORDS("cert", "retire", "--dir", dir)), 4);
     CHECK_HAS("names it", proc.output, "still signed by an old root");
@@ -180,7 +180,7 @@ TEST(half_an_authority_is_not_touched)
     char text[64] = "";
     CHECK("still there", file && fgets(text, sizeof text, file));
     fclose(file);
-    CHECK_TEXT("as it was", text, "something of somebody's\n");
+    CHECK_TEXT("the file is unchanged", text, "something of somebody's\n");
 }
 
 TEST(a_key_that_others_may_read_is_warned_about)
@@ -219,7 +219,7 @@ TEST(the_authority_survives_being_named_as_a_leaf)
     CHECK_I64("as --out",
               ctl(WORDS("cert", "issue", "readonly", "--dir", dir, "--out", in(dir, "ca"))), 4);
     CHECK_HAS("said", proc.output, "ca.pem belongs to an authority");
-    CHECK_I64("as what to renew",
+    CHECK_I64("as the certificate to renew",
               ctl(WORDS("cert", "renew", "--dir", dir, "--force", in(dir, "ca.pem"))), 4);
     copy(in(dir, "ca.pem"), in(dir, "admin.pem"));
     CHECK_I64("copied", ctl(WORDS("cert", "issue", "admin", "--dir", dir)), 4);

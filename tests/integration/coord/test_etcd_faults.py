@@ -99,7 +99,7 @@ class Churn:
                 gone = actor("release", handle)
                 if handle in actor.lost:
                     lost = actor.lost.pop(handle)[0]["at"]
-                # Until when it may have acted: what it knew itself, never later than the check that said so.
+                # It may have acted until the end that it knew, never later than the check that reported the loss.
                 until = lost if lost else end["at"] if end["done"] == 0 else None
                 check(until is not None or gone["code"] != "OK", "a lease that is over was released as if it were not")
                 self.held.append((got["slot"], got["token"], began, until or began))

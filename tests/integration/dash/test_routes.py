@@ -137,7 +137,7 @@ def data():
         check(disk["replica_id"] == self["replica_id"] and disk["log_bytes"] > 0 and disk["disk_free"] > 0, f"{disk}")
         wait_for("the domain", lambda: one.json("/api/topology").get("domains", {}).get("assignments") == [
             {"topology_key": "zone", "topology_value": "z<1>", "shard_id": "far"}])
-        # a shard that nobody reaches is said to be so, and holds nothing up
+        # an unreachable shard is shown as such, and delays nothing
         wait_for("why", lambda: any(s["shard_id"] == "far" and s["why"] for s in one.json("/api/needs").get("shards", ())))
         check("not served here" in json.dumps(one.json("/api/workers")) or one.json("/api/workers").get("status"),
               f"{one.json('/api/workers')}")
@@ -289,7 +289,7 @@ def by_certificate():
         session = one.json("/api/session")
         check(session["admin"] is True and session["admin_by"] == "certificate", f"{session}")
         check(one.keys("conf/")["keys"][0]["value"] == "secret", "values are for administrators")
-        # The browser shows it to every reader: what another site can send is refused.
+        # The browser shows it to every reader: requests of another site are refused.
         for why, expected, headers in (("a form", 415, {"Content_Type": "text/plain"}), ("no type", 415, {"Content_Type": None}),
                                        ("another site", 403, {"Origin": "https://evil.example"})):
             status, answer = one.act(move, Authorization=None, **headers)
@@ -428,7 +428,7 @@ def token_that_cannot_be_written():
 def open_to_the_network():
     """A listener that is open without TLS shows the warning, and nobody may act, token or not."""
     everywhere = One("--insecure")
-    # its own port, that nobody else of this machine has on the address of this process
+    # its own port, which no other process of this machine uses on this process's address
     everywhere.nodes[0].options += ["--http-listen", "[::]:0"]
     with everywhere.start() as one:
         address = re.search(r"http=\S*:(\d+)", one.node.text())
@@ -468,7 +468,7 @@ def hostile():
                 ("two hosts' worth of lies", b"GET http://evil.example/raft HTTP/1.1\r\nHost: x\r\n\r\n", (b" 400", b" 404", b" 200"))):
             answer = raw(one.node, data)
             check(answer == b"" or any(code in answer[:20] for code in good), f"{what}: {answer[:80]}")
-        # slow readers and writers hold their own line and nobody else's
+        # slow readers and writers block only their own connection
         slow = []
         try:
             for number in range(40):

@@ -205,7 +205,7 @@ def t07_filters():
         check(names(got) == want[:2] and got.count == 6 and got.more, f"{name}, limit: {got}")
     got = kv.range(b"t07/", after(b"t07/"), min_mod_revision=middle_mod, max_create_revision=middle_create)
     check(names(got) == [p.key for p in every if p.mod_revision >= middle_mod and p.create_revision <= middle_create], got)
-    # As concurrency's waiters ask for who is right before them.
+    # As the waiters of package concurrency ask for the key right before theirs.
     got = kv.range(b"t07/", after(b"t07/"), sort_order=2, sort_target=2, limit=1, max_create_revision=middle_create - 1)
     check([p.create_revision for p in got.kvs] == [sorted(p.create_revision for p in every)[1]], got)
 

@@ -45,7 +45,7 @@ def members():
     cluster = Shared.cluster
     listeners = sorted("http://" + each.etcd for each in cluster.nodes)
     for node in cluster.nodes:
-        # what they listen at is entered once the cluster's level has it, which may be after all are voters
+        # their addresses are entered when the cluster's level allows it, which may be after all are voters
         wait_for("listeners are listed", lambda: sorted(url for member in ask(node, CLUSTER + "MemberList").members
                                                       for url in member.clientURLs) == listeners)
         for linearizable in (False, True):

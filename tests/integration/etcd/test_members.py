@@ -43,7 +43,7 @@ def own_writes():
     with Etcds(3) as cluster:
         cluster.ready()
         for node in cluster.nodes:
-            # hasleader: a replica that does not know one says so, instead of showing what it has
+            # hasleader: a replica without a leader returns an error instead of its own state
             kv, key = Client(node, metadata=(("hasleader", "true"),)), b"own/" + node.name.encode()
             for number in range(20):
                 value = b"%d" % number

@@ -256,7 +256,7 @@ def u13_stalls(target):
     kv = target.client()
     count, size = (100_000, 200) if LONG else (3000, 2000)
     with Watch(Client(channel=target.channel()), deaf=True) as deaf, Watch(kv) as other:
-        # From a revision on: nothing says to who does not hear that its watch is there.
+        # From a revision on, because a client that does not read cannot learn that its watch exists.
         deaf.ask(create_request={"key": b"u13/", "range_end": after(b"u13/"), "start_revision": kv.revision() + 1})
         other.create(b"u13/", after(b"u13/"))
         time.sleep(SETTLE)      # so that it mostly is

@@ -458,7 +458,7 @@ def killed_export():
         # with the old ones; a third beside them; that one as the latest; and without the oldest
         check(ways == {(2, "old"), (3, "old"), (3, "new"), (2, "new")}, f"{step} steps met {ways}")
         print(f"# {step - 1} steps")
-        # what a life that died left is swept by the next, whenever it died
+        # the next run removes the leftovers of a killed one, wherever it was killed
         for step in (2, step // 2, step - 1):
             copy(kept, exports)
             node.environment = shimmed(KILL_AT=step, ONLY=exports)

@@ -25,7 +25,7 @@ def outcome_of(error):
     trailers = dict(error.trailing_metadata() or ())
     if trailers.get("x-muster-applied") == "no":
         return "refused"
-    # NOT_FOUND, ALREADY_EXISTS and the like: the tables refused it. UNAVAILABLE with nobody there to take the
+    # NOT_FOUND, ALREADY_EXISTS and the like: the tables refused it. UNAVAILABLE without a server to take the
     # call is not distinguished from an answer that was lost.
     return "unknown" if error.code() in (CODE.UNAVAILABLE, CODE.DEADLINE_EXCEEDED, CODE.CANCELLED,
                                          CODE.UNKNOWN, CODE.INTERNAL) else "refused"

@@ -235,7 +235,7 @@ TEST(q02_a_fresh_contender_waits_a_whole_ttl_and_grace_of_its_own_watching)
     sleep_ms(TTL_MS + GRACE_MS + 500); /* expired long ago, and no client observed it */
     fresh = open_store("KUBE_ADMIN");
     int64_t took = take(fresh, "q02/key", &taken, &second);
-    CHECK("not before its own watching says so", took >= TTL_MS + GRACE_MS);
+    CHECK("not before its own observation ends", took >= TTL_MS + GRACE_MS);
     CHECK("a larger token", second.token > first.token);
     CHECK_I64("the old one", coord_renew(lease, NULL).code, COORD_EXPIRED);
     coord_lease_unref(lease);
@@ -441,7 +441,7 @@ TEST(q06_without_the_right_nothing_is_absent_and_the_holder_stops_in_time)
     let_in(kube);
     /* The server's own view of rights lags a moment. */
     for (began = now_ms(); coord_open(url, NULL, &store).code != COORD_OK;) {
-        CHECK("let in", now_ms() - began < LONG_MS);
+        CHECK("accepted in time", now_ms() - began < LONG_MS);
         sleep_ms(100);
     }
     atomic_store(&lost_count, 0);
@@ -579,14 +579,14 @@ TEST(q09_a_watch_that_is_too_old_begins_anew_and_says_so)
                COORD_OK, COORD_R_DELETED);
     /* The deletion may have come through before the cut. */
     if (next_event(watch, &event) == COORD_DELETE) next_event(watch, &event);
-    CHECK_I64("says so", event.type, COORD_RESYNC);
+    CHECK_I64("a resync", event.type, COORD_RESYNC);
     CHECK_I64("begins", next_event(watch, &event), COORD_SNAPSHOT_BEGIN);
     size_t entries = 0;
     bool deleted = false;
     while (next_event(watch, &event) == COORD_ENTRY) entries++;
     CHECK_I64("ends", event.type, COORD_SNAPSHOT_END);
     if (entries == 2) deleted = next_event(watch, &event) == COORD_DELETE;
-    CHECK("what is left", entries == 1 || deleted);
+    CHECK("the remaining entries", entries == 1 || deleted);
     check_code("three", create(other, "q09/c", 0, NULL, NULL), COORD_OK, COORD_R_CREATED);
     CHECK_I64("and on it goes", next_event(watch, &event), COORD_PUT);
     coord_watch_close(watch);

@@ -25,7 +25,7 @@ def foreign_worker_20():
         check(all(code == UNAVAILABLE for code, _ in worker.bad), f"20: {worker.bad}")
         check(cluster.reported(T6).count("worker_registered") == 1, f"20: {cluster.reported(T6)}")
         check(cluster.listed()[T6].standing == ACTIVE and cluster.listed()[T6].phase == 2, f"20: {cluster.listed()}")
-        # Our own interface is on the same connection; what people call is not.
+        # Our own interface is on the same connection; the one for people is not.
         channel = cluster.dial_worker(node, "worker-" + T6)
         request = message("muster.v1.RegisterRequest")(worker_id=T6, run_id=RUN, instance="ab" * 16, fences_itself=True)
         check(stub(channel, MEMBER + "Register")(request, timeout=60).incarnation == 1, "the same connection")

@@ -189,7 +189,7 @@ def many_at_once():
 
 def death_under_calls():
     """A provider that dies leaves calls not known; without one they are unsent; another is found by itself"""
-    # An address nobody else takes while nobody listens there.
+    # An address that stays reserved while no process listens there.
     server = provider("--machines", "5", "--set", "latency_ms=60000", "--listen",
                       "127." + ".".join(str(random.randrange(1, 255)) for _ in range(3)) + ":0")
     with Client(server.address) as client:

@@ -310,7 +310,7 @@ def hostile():
         got = api.call("Configure", **configure, shard_metadata={f"k{i}": "x" * 100000 for i in range(60)})
         check(got == CODE.RESOURCE_EXHAUSTED, f"6 MB: {got}")
         check(api.ok("List").revision == before, "nothing of it changed anything")
-        # Forged tokens lock out nobody but the shard they name; that one on every machine, because an epoch counts for all.
+        # Forged tokens lock out only the shard that they name, on every machine, because an epoch counts for all.
         forged = {"machine_id": machine, "shard_id": "victim", "shard_epoch": top, "sequence_number": top}
         api.ok("Create", **forged)
         check(api.call("Create", **forged) == CODE.FAILED_PRECONDITION, "once")
@@ -370,7 +370,7 @@ def catalogue():
         check({m.price_per_hour for m in api.ok("List").machines} == {0.5}, "as before")
         check(host.page("/readyz").startswith("ok"), "ready")
         check(host.metric('muster_provider_machines{state="Speculative"}') == 10, "counted")
-        # What drains may take its grace and no longer; what is created takes its time.
+        # A drain may take its grace and no longer; a create takes its time.
         host.sell(FAST.replace('create = "20ms"', 'create = "10d"'))
         wait_for("taken over", lambda: "catalogue reloaded" in host.text()[host.text().rfind("unknown key"):])
         machine = api.machines()[0]

@@ -334,7 +334,7 @@ TEST(without_tls_nobody_has_an_identity_and_no_claim_gives_one)
     open_pair(false);
     ask(NOBODY, FOLLOWER, "/t.T/Admin", NULL, false);
     CHECK_ERR("passed on", heard.err, ERR_OK);
-    CHECK_TEXT("as what it is", heard.answer, "plaintext");
+    CHECK_TEXT("as a plaintext caller", heard.answer, "plaintext");
     ask(NOBODY, LEADER, "/t.T/Admin", &an_admin, false);
     CHECK_TEXT("a claim is not looked at", heard.answer, "plaintext");
     ask(NOBODY, FOLLOWER, "/t.T/Stream", &an_admin, false);

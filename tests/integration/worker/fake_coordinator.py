@@ -96,7 +96,7 @@ class FakeCoordinator:
                                                  lambda answer: answer.SerializeToString())
         return handlers
 
-    # -- what a worker asks --
+    # -- calls of a worker --
 
     def on_Beat(self, request, context):
         metadata = dict(context.invocation_metadata())
@@ -163,7 +163,7 @@ class FakeCoordinator:
                     revoking=[{"partition": p, "grant_epoch": token} for p, token in sorted(self.revoking.items())])
             yield answer
 
-    # -- what a test does --
+    # -- calls of a test --
 
     def wake(self):
         with self.lock:

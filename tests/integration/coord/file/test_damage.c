@@ -61,7 +61,7 @@ TEST(I03_I04_a_stray_temporary_file_goes_with_its_process_and_is_never_seen)
     struct gc_report report = gc_run(rig.store, NULL);
     CHECK_U32("two go", report.temps, 2);
     CHECK("not that of a living process", is_there(dir, alive));
-    CHECK_ANSWER("the entry is what it was", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
+    CHECK_ANSWER("the entry is unchanged", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
     rig_close(&rig);
 }
 

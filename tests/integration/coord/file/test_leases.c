@@ -239,7 +239,7 @@ TEST(T5_a_renewal_stopped_between_check_and_write_and_a_takeover_cannot_both_hap
         got = contend(&rig, &lease);
     } while (got.code == COORD_EXISTS);
     CHECK_ANSWER("then it is over", got, COORD_OK, COORD_R_ACQUIRED);
-    CHECK_I64("and its next renewal says so", child_wait(pid), 40);
+    CHECK_I64("and its next renewal returns it", child_wait(pid), 40);
     rig_close(&rig);
 }
 
@@ -384,7 +384,7 @@ TEST(D19_a_lease_continues_in_another_process_when_it_is_taken_up_before_anybody
     coord_entry_free(entry);
     CHECK_ANSWER("taken up", rig.backend->ops->adopt(rig.backend, &call, &claim, &left), COORD_OK,
                  COORD_R_RENEWED);
-    CHECK("what is left of it", left > 50000 && left <= 60000);
+    CHECK("the remaining time", left > 50000 && left <= 60000);
     (void)kill(pid, SIGKILL);
     (void)child_wait(pid);
     struct rig_lease lease;

@@ -447,7 +447,7 @@ TEST(J08_a_process_that_is_stopped_inside_keeps_its_lock_and_is_named)
     coord_result refused = rig_create(&rig, "a/k", "ours", 0, "", NULL);
     CHECK_ANSWER("refused", refused, COORD_UNAVAILABLE, COORD_R_TIMEOUT);
     (void)snprintf(pid_text, sizeof pid_text, "pid %d", (int)pid);
-    CHECK_HAS("who is in the way", refused.text, pid_text);
+    CHECK_HAS("the blocking process", refused.text, pid_text);
     CHECK_U32("nothing was done", refused.flags, 0);
     rig.timeout_ms = RIG_TIMEOUT_MS;
     CHECK_ANSWER("other keys go on", rig_create(&rig, "a/other", "1", 0, "", NULL), COORD_OK,

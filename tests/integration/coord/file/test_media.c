@@ -320,7 +320,7 @@ TEST(J21_create_only_has_one_winner_and_refuses_the_rest)
     coord_caps caps = rig.backend->ops->capabilities(rig.backend);
     CHECK_U32("nothing but create", caps.bits, COORD_CAP_CREATE);
     CHECK_I64("no watch", caps.watch, COORD_WATCH_NONE);
-    CHECK("and what is weaker", caps.note[0] != '\0');
+    CHECK("and the weaker promise", caps.note[0] != '\0');
     CHECK_ANSWER("read", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
     CHECK_ANSWER("no lease", rig_create(&rig, "a/l", "1", 60000, "me", &lease), COORD_UNSUPPORTED,
                  COORD_R_CAPABILITY);
@@ -446,6 +446,6 @@ TEST(parameters_that_are_wrong_are_refused_with_what_they_may_be)
         struct rig rig = {0};
         coord_result got = rig_try(&rig, rig_dir(), cases[i].params);
         CHECK_ANSWER(cases[i].params, got, COORD_INVALID, COORD_R_URL);
-        CHECK_HAS("what it may be", got.text, cases[i].says);
+        CHECK_HAS("the allowed values", got.text, cases[i].says);
     }
 }

@@ -152,7 +152,7 @@ static void check_kept(struct rig *rig, const int *acked, const int *tried)
             (void)fprintf(stderr, "# %s: %d found, %d acknowledged, %d tried\n", key, found,
                           acked[i], tried[i]);
         }
-        CHECK("what was acknowledged, or what was under way",
+        CHECK("the acknowledged value, or the one being written",
               found == acked[i] || found == tried[i]);
     }
 }

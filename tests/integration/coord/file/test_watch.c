@@ -126,7 +126,8 @@ TEST(J17_without_inotify_the_same_is_found_by_looking)
     file_hooks.no_collector = true;
     file_hooks.no_inotify = EMFILE;
     rig_open(&rig, rig_dir(), "");
-    CHECK_I64("and said so", rig.backend->ops->capabilities(rig.backend).watch, COORD_WATCH_POLL);
+    CHECK_I64("and is reported as polling", rig.backend->ops->capabilities(rig.backend).watch,
+              COORD_WATCH_POLL);
     rig_close(&rig);
     watch_everything("");
     file_hooks.no_inotify = 0;

@@ -202,7 +202,7 @@ TEST(R05_another_client_deletes_without_a_condition)
     atomic_store(&lost_reason, 0);
     CHECK_I64("kept", coord_keep(kept, on_lost, NULL).code, COORD_OK);
     sleep_ms(300);
-    CHECK_I64("in peace", atomic_load(&lost_reason), 0);
+    CHECK_I64("not lost yet", atomic_load(&lost_reason), 0);
     (void)foreign_publish(other, "$KV.r05.b", "KV-Operation", "PURGE", "");
     for (int i = 0; i < 100 && atomic_load(&lost_reason) == 0; i++) { sleep_ms(50); }
     CHECK_I64("reported by the server, long before the next renewal", atomic_load(&lost_reason),
