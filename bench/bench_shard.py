@@ -182,7 +182,7 @@ def run(directory):
             ended.append((time.monotonic() - began, last[name] - base[name]))
             underway = max(underway, last["bigfleet_shard_execute_inflight"])
             largest = max(largest, shard.resident())
-        # The demand is a heap that is worked off: what the pool can do shows in its best ten seconds.
+        # The demand is a backlog: the best ten seconds show the capacity of the pool.
         best = max((b[1] - a[1]) / (b[0] - a[0]) for a in ended for b in ended if b[0] - a[0] >= 10)
         line("actions", f"{ended[-1][1]:.0f} ended in {ended[-1][0]:.0f} s, {best:.0f} a second in the best ten (limit 5,000), at "
                         f"most {underway:.0f} under way; {1e6 * (shard.cpu() - cpu) / max(ended[-1][1], 1):.0f} us of CPU each, all "

@@ -110,7 +110,7 @@ TEST(it_gives_up_after_its_limit_of_steps)
     }
     calls[20] = (struct linear_call){20, 1000, &nobody_wrote, 0, 0};
     linear_check(&model, calls, 21, 1000, &got);
-    CHECK_U64("it says so", got.verdict, LINEAR_GAVE_UP);
+    CHECK_U64("the verdict is: gave up", got.verdict, LINEAR_GAVE_UP);
     CHECK("and how far it came", got.steps > 1000 && got.explained > 0);
 }
 

@@ -94,7 +94,7 @@ class Operator:
     def __exit__(self, *_):
         self.close()
 
-    # -- what it says --
+    # -- sending --
 
     def hello(self, cluster=None):
         frame = self.contract.FromOperator()
@@ -138,7 +138,7 @@ class Operator:
         if self.code is not None and not self.closed:
             raise AssertionError(f"{self.cluster}: its stream has ended with {self.code}: {self.details}")
 
-    # -- what it hears --
+    # -- receiving --
 
     def wait(self, wanted, count=1, deadline=DEADLINE):
         """The frames for which wanted(frame) holds, as soon as there are `count` of them."""

@@ -413,7 +413,7 @@ class Provider:
         methods["List"] = self.handler("List", "ListFilter", self.list)
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
-    # -- what a test may ask on the side --
+    # -- control by the test --
 
     def control(self, op, **args):
         return getattr(self, "control_" + op)(**args)
@@ -511,7 +511,7 @@ async def serve(options):
     host = options.listen.rsplit(":", 1)[0]
     print(json.dumps({"address": f"{host}:{port}",
                       "control": "127.0.0.1:%d" % side.sockets[0].getsockname()[1]}), flush=True)
-    # It ends with the one who started it, however that one ends.
+    # It ends with its parent, however the parent ends.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     os._exit(0)
 

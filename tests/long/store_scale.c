@@ -326,7 +326,7 @@ TEST(a_snapshot_is_read_in_slices_under_writes_and_no_slice_takes_long)
     fprintf(stderr, "restored from slices: the worst %.3f ms of CPU, the end %.3f ms\n",
             (double)worst_feed / 1e6, (double)(cpu_ns() - began) / 1e6);
     store_restore_close(restore);
-    CHECK_U64("as it was", store_hash(copy), hash);
+    CHECK_U64("the copy is equal", store_hash(copy), hash);
     buf_deinit(&slice);
     store_close(copy);
     store_close(s.store);

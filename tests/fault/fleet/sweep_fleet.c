@@ -70,7 +70,7 @@ static void sweep_at(uint32_t level)
             struct fleet_result result = fleet_apply_entry(fleet, &command, entry);
             if (result.status == FLEET_NO_MEMORY) {
                 CHECK("it was so", fault_alloc_fired());
-                CHECK_U64("as it was", fleet_hash(fleet), before);
+                CHECK_U64("the tables are unchanged", fleet_hash(fleet), before);
                 CHECK("no more memory than a split node", fleet_bytes(fleet) <= bytes + 2048);
                 result = fleet_apply_entry(fleet, &command, entry);
             }

@@ -342,7 +342,7 @@ static struct node *reader;
 static bool read_well;
 static void on_read_look(struct read_ticket *ticket, enum err err)
 {
-    if (!err) CHECK("a read sees what was acknowledged", holds_all(reader));
+    if (!err) CHECK("a read sees every acknowledged write", holds_all(reader));
     read_well = !err;
     on_read(ticket, err);
 }
@@ -471,7 +471,7 @@ static void live(void)
         if (nodes[i].replica) sim_host_die(nodes[i].host, SIM_KILLED);
     UNTIL("all are the same again", same());
     for (size_t i = 0; i < proposed; i++)
-        CHECK("what is not in the log never is", answers[i] != NO || !nodes[0].set.is_in[i]);
+        CHECK("a refused command is never in the log", answers[i] != NO || !nodes[0].set.is_in[i]);
     CHECK_U64("each call was answered", ended_calls, asked);
 }
 

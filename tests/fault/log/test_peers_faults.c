@@ -185,7 +185,7 @@ TEST(nothing_is_lost_for_good_when_memory_runs_out_once)
         fired = fault_alloc_fired();
         fault_alloc_arm(0);
         CHECK_U64("every sending ended once", nodes[0].ended, nodes[0].asked);
-        CHECK("what was sent well is whole", nodes[1].whole >= nodes[0].sent_well);
+        CHECK("a file that was sent well is whole", nodes[1].whole >= nodes[0].sent_well);
         sim_close(sim);
     }
     fprintf(stderr, "%llu allocations\n", (unsigned long long)k);

@@ -37,7 +37,7 @@ static void put_all(const struct demand_file *file, struct demand *demand)
     }
     demand_list_end(demand);
     while ((row = demand_next(demand, &cursor))) there += row->requests;
-    CHECK_SIZE("rows are of what was taken", there, taken);
+    CHECK_SIZE("the rows are those that were accepted", there, taken);
     CHECK_SIZE("no row is empty", demand_requests(demand), taken);
 }
 

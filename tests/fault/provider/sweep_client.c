@@ -135,7 +135,7 @@ static void check(void)
         if (!called[i].started) continue;
         CHECK_U64("each ends once", called[i].ends, 1);
         if (i % 5 != PROVIDER_GET)
-            CHECK("what mutates is done once at most", called[i].applied <= 1);
+            CHECK("a mutating call is applied once at most", called[i].applied <= 1);
         if (called[i].end == PROVIDER_UNSENT) CHECK_U64("unsent is not done", called[i].applied, 0);
     }
     if (called[CALLS].started && called[CALLS].end == PROVIDER_DONE)

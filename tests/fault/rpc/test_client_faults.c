@@ -257,7 +257,8 @@ static void check_calls(void)
         CHECK_U64("each ends once", called[i].ends, 1);
         if (called[i].err && called[i].err != ERR_UNKNOWN)
             CHECK_U64("a no is a no", servers[1].applied[i], 0);
-        if (!repeatable) CHECK("what may not come twice does not", servers[1].applied[i] <= 1);
+        if (!repeatable)
+            CHECK("a call that may not be repeated is applied once", servers[1].applied[i] <= 1);
     }
 }
 

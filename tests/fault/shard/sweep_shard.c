@@ -389,7 +389,7 @@ TEST(parking_and_ledger_lose_nothing)
             CHECK("out of memory, or done", fired ? is_shortage(err) : err == ERR_OK);
             (void)(of_ledger ? (const void *)ledger_shortfalls(ledger, &after)
                              : (const void *)parking_parked(parking, &after));
-            CHECK_SIZE("what there was", after, before);
+            CHECK_SIZE("the tables are unchanged", after, before);
             CHECK_OK("and again",
                      of_ledger ? ledger_note(ledger, decision) : parking_note(parking, decision));
             ledger_close(ledger);

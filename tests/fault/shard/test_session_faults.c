@@ -223,7 +223,7 @@ static void close_all(void)
     }
     (void)sim_run_for(play.sim, 100);
     held_done(ROLLUP_ACKNOWLEDGED);
-    CHECK_SIZE("what was opened is closed", play.closed, play.opened);
+    CHECK_SIZE("every opened session is closed", play.closed, play.opened);
     CHECK_SIZE("each blob is answered once", play.answered, play.asked);
     if (play.sessions) {
         CHECK_SIZE("nothing is charged", sessions_stats(play.sessions).rollup_bytes, 0);

@@ -357,7 +357,7 @@ TEST(a_watch_receives_every_event_or_its_stream_ends_for_memory)
         CHECK("each is answered, or the stream is over", first.broken || first.created == WATCHES);
         (void)sim_run_for(bed.sim, 50);
         look(&first);
-        CHECK("all is reported to who was not refused",
+        CHECK("a client that was not refused received everything",
               first.broken || first.events == (uint64_t)KEYS * (WATCHES - first.refused));
         feed_stream_deinit(&first.stream);
         feed_stream_init(bed.feed, &second.stream);

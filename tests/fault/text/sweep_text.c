@@ -147,7 +147,7 @@ TEST(a_line_is_written_whole_or_not_at_all)
         CHECK_ERR("the failure is reported", err,
                   fault_alloc_fired() && before ? ERR_NOMEM : ERR_OK);
         if (err)
-            CHECK_STR("what was there stays", buf_peek(&out), STR("before\n"));
+            CHECK_STR("earlier content stays", buf_peek(&out), STR("before\n"));
         else
             CHECK_STR("the whole line", str_tail(buf_peek(&out), before ? 7 : 0), buf_peek(&whole));
         buf_deinit(&out);
