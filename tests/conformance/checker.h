@@ -6,8 +6,8 @@
  *             one. A grant certainly lives from the reply of its acquire to the call of its
  *             release, but no longer than TTL after the call of the last acquire or renewal that
  *             returned OK
- *   tokens    of one key or slot: each used once, larger when granted later revisions of one key:
- *   each used once, larger when changed later; a read never goes back
+ *   tokens    of one key or slot: each used once, larger when granted later
+ *   revisions of one key: each used once, larger when changed later; a read never goes back
  *   final     after a handle returned EXPIRED no later call with it returns OK
  *
  * "Later" means: called after the other reply had come. Calls that overlap have no order, so the

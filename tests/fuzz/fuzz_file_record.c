@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a file of a file store.
  *
- *   byte 0   which: head, lease record, lock record, epoch, floor, group record, FORMAT; bit 7: the
- *            checksum is fixed first, so that the code behind it is reached
+ *   byte 0   which: head, lease record, lock record, epoch, floor, group record, FORMAT;
+ *            bit 7: the checksum is fixed first, so that the code behind it is reached
  *   then     the file
  *
  * Invariants: the result is one that the header names, nothing is read behind the end, and a record

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a record or a segment head.
  *
- *   byte 0   bit 0: checksums are fixed first, so that the code behind them is reached; bit 1: a
- *            segment head
+ *   byte 0   bit 0: checksums are fixed first, so that the code behind them is reached;
+ *            bit 1: a segment head
  *   then     8 bytes of salt, then the record
  *
  * Invariants: the result is one that the header names, nothing is read behind the end, and a record

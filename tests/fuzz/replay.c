@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replays a kept corpus through a fuzz target without libFuzzer, so that `make test` runs every
- * kept input, under gcc's sanitizers too. Prints TAP. replay_NAME DIRECTORY */
+ * kept input, under gcc's sanitizers too. Prints TAP.
+ *   replay_NAME DIRECTORY */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -7,8 +7,9 @@
  * 2, 3, ..., and reads all. Invariant: a read never returns a smaller value than one that was
  * acknowledged or read before the read began.
  *
- * Frames on the wire, little-endian: u32 length of what follows | u8 kind | u64 request | u32
- *   register | u64 stamp | filler | u64 value | filler
+ * Frames on the wire, little-endian:
+ *   u32 length of what follows | u8 kind | u64 request | u32 register | u64 stamp | filler |
+ *   u64 value | filler
  * The value is in the middle of the filler, so that a torn frame easily loses it. Register and
  * value determine the bytes of the filler, so that damage shows. */
 #ifndef TESTS_SIM_REGISTER_H

@@ -5,8 +5,8 @@
  * changes before the walk reaches it keeps its old value for the snapshot (values are counted, so
  * nothing is copied); a register created meanwhile is not part of the snapshot.
  *
- * Snapshot:  u64 format, registers, index, entries, hash; then for each register u32 key length,
- *            u32 value length, u64 revision, i64 number, key, value
+ * Snapshot:  u64 format, registers, index, entries, hash; then for each register
+ *            u32 key length, u32 value length, u64 revision, i64 number, key, value
  * All little-endian. */
 #include <stdlib.h>
 #include <string.h>
