@@ -541,7 +541,7 @@ static void on_event(void *owner, const struct prim_event *event)
     (void)owner;
     must(event->type >= COORD_SNAPSHOT_BEGIN && event->type <= COORD_CLOSED);
     must(event->type !=
-         COORD_EXPIRE); /* a guard is reported at once, whatever became of the lease */
+         COORD_EXPIRE); /* a guard reports a deletion at once, in any state of the lease */
     if (event->type == COORD_DELETE)
         guards.backend->host->lost(guards.backend->host, &lease_id, COORD_R_REVOKED, 0);
 }

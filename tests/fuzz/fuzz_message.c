@@ -85,7 +85,7 @@ static enum err collect(void *owner, struct str bytes, size_t len)
     return err;
 }
 
-/* The elements first, then what else the message holds: as a stream passes them on. */
+/* The elements first, then the rest of the message, in the order of a stream. */
 static void split_whole(size_t chosen, ProtobufCMessage *whole, struct buf *out)
 {
     const ProtobufCFieldDescriptor *field =
