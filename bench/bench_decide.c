@@ -93,7 +93,7 @@ static void world_close(struct world *w)
     arena_deinit(&w->arena);
 }
 
-/* Not inlined, for callgrind: scripts/bench counts what happens inside it. */
+/* Not inlined, for callgrind: scripts/bench counts its instructions. */
 __attribute__((noinline)) static const struct decision *decide_now(struct world *w, double *ret_ms)
 {
     const struct decision *decision;

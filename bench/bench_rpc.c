@@ -3,13 +3,13 @@
  * C-core (peer_grpc_core.c), plaintext and mutual TLS, under the same load generator in the same
  * run.
  *
- * The number that counts is the server's CPU per call, all its threads: on shared cores the rate
- * is mostly the neighbours'. Rounds alternate between the two servers and the best of each figure
- * is shown. Ours decodes and encodes protobuf, checks access, counts metrics; the peer returns
- * the bytes as they came, once by the shortest way its library has and once as a generic server.
- * Calls carry what a stock gRPC client sends; the 55 characters of traceparent that our own client
- * adds are measured beside it.
- * Where h2load is installed it measures both again, as an independent client.
+ * The number that counts is the server's CPU per call, all its threads: on shared cores the rate is
+ * mostly the neighbours'. Rounds alternate between the two servers and the best of each figure is
+ * shown. Ours decodes and encodes protobuf, checks access, counts metrics; the peer returns the
+ * bytes as they came, once by the shortest way its library has and once as a generic server. Calls
+ * carry the headers of a stock gRPC client; the 55 characters of traceparent that our own client
+ * adds are measured beside it. Where h2load is installed it measures both again, as an independent
+ * client.
  *
  * Servers and generator are child processes: they die with us, and we end them by their own id. */
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 5,000 operators on one shard: what an idle session costs in memory, what a frame to it costs in
- * CPU, what a reconnect of all at once costs, and what a roll-up costs to read.
+/* 5,000 operators on one shard: memory of an idle session, CPU of a frame to it, cost of a
+ * reconnect of all at once, and cost of reading a roll-up.
  *
  * The operators are a process of their own on loopback; only the server's side is counted. The peer
  * of a frame is the same bytes written to a bare socket. */

@@ -2,8 +2,8 @@
 /* One event line written by text/ndjson.h and by jansson, in the same run.
  *
  * Three jobs, the same line: ours from the values; jansson from the values (build a tree, dump it,
- * drop it), which is what replacing ours would cost; and jansson's dump alone of a tree that is
- * there already, the kindest possible comparison. Best of several rounds, so that a neighbour's
+ * drop it), which would be the cost of a replacement; and jansson's dump alone of an existing tree,
+ * the comparison that favours jansson most. Best of several rounds, so that a neighbour's
  * burst does not count. */
 #include "bench.h"
 

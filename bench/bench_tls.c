@@ -3,7 +3,7 @@
  *
  * Handshakes and records: our session against OpenSSL driven by hand over its own memory BIOs,
  * with the same certificates, ciphers and both sides in one thread, so that the difference is
- * ours. Then streams over loopback, TLS against plain, and what an idle connection keeps in
+ * ours. Then streams over loopback, TLS against plain, and the size of an idle connection in
  * memory. Best of several rounds; CPU is the thread's. */
 #include "bench.h"
 

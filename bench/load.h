@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generator's engine (load.c) and what its kinds of work add: one call after another of a
+/* The generator's engine (load.c) and its kinds of work: one call after another of a
  * store's operation (load_store.c), or watchers beside writers (load_watch.c). */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H

@@ -20,7 +20,7 @@ enum {
     BATCH_MAX = 1024,
 };
 
-/* -- what both have -- */
+/* -- common to both -- */
 
 bool field_next(struct str *rest, struct field *ret_field)
 {

@@ -9,8 +9,8 @@
  *
  *   List              everything, with a revision and tombstones; made once, streamed, kept until
  *                     something changes
- *   since_revision    what changed since, and a thousandth of all machines whose price it changes
- *                     now
+ *   since_revision    the changes since then, and a thousandth of all machines, whose price it
+ *                     changes now
  *   Create, Configure, Drain, Delete
  *                     done at once, answered LATENCY_MS later with the machine in its final state;
  *                     any number at a time

@@ -32,7 +32,7 @@ enum {
     LOG_DIR_CAP = 32,
 };
 
-/* -- what happened -- */
+/* -- history -- */
 struct log_seen { /* an index, as the first replica applied it */
     uint64_t hash, state_hash, clock_ns, attempt;
     uint32_t level;

@@ -30,7 +30,7 @@ void member_wrong(struct member_story *story, const char *format, ...)
     note_set(&story->why, "%s", text);
 }
 
-/* -- what replicas report -- */
+/* -- reports of replicas -- */
 static uint64_t settled_ms(const struct member_story *story)
 {
     return story->healed
@@ -103,7 +103,7 @@ static void judge_replica(struct member_host *host)
     }
 }
 
-/* -- what workers believe -- */
+/* -- beliefs of workers -- */
 static void judge_owners(struct member_story *story)
 {
     bool fenced[MEMBER_WORKERS];

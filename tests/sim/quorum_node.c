@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process: what `muster coordinator run` joins together, without its chassis. */
+/* A process: the parts that `muster coordinator run` joins, without its chassis. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three that find each other: the hand, the witness, and what progress means. See
- * quorum_story.h. */
+/* The quorum scenario: the actor, the witness, and what progress means. See quorum_story.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -36,7 +36,7 @@ enum register_bug {
     REGISTER_TRUST_THE_CACHE,     /* recovery assumes that cached data is on the disk */
     REGISTER_ACK_A_PENDING_TWIN,  /* a repeated write is acknowledged while the first one syncs */
     REGISTER_IGNORE_HALF_CLOSE,   /* the node never ends its side */
-    REGISTER_NO_WRITE_BACK,       /* the reader does not store what it read */
+    REGISTER_NO_WRITE_BACK,       /* the reader does not store the value that it read */
     REGISTER_COUNT_A_NODE_TWICE,  /* the client counts answers, not nodes */
     REGISTER_STAMP_BY_WALL_CLOCK, /* the client orders its writes by the wall clock */
     REGISTER_BUG_COUNT

@@ -240,7 +240,7 @@ static void run_batch(struct job *job)
         return; /* the snapshot holds the batch */
     }
     node->batch_err = fs_write_at(fs, node->log, node->log_len, buf_peek(&node->batch));
-    if (node->batch_err) return; /* the next batch overwrites whatever is there */
+    if (node->batch_err) return; /* the next batch overwrites these bytes */
     node->batch_err = fs_sync(fs, node->log);
     node->batch_fatal = node->batch_err != ERR_OK;
     if (!node->batch_err) node->log_len += node->batch.len;

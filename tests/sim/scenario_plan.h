@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many worlds of one scenario, one after the other, reported on standard output: what a runner's
- * main() needs besides its options. Stops at the first seed that fails and prints how to run it
- * again. */
+/* Runs many worlds of one scenario one after the other and reports on standard output, for a
+ * runner's main(). Stops at the first seed that fails and prints how to run it again. */
 #ifndef TESTS_SIM_SCENARIO_PLAN_H
 #define TESTS_SIM_SCENARIO_PLAN_H
 #include "scenario.h"

@@ -17,7 +17,7 @@ bool compare_txn(struct str reply, const struct store_command *command, struct s
 void compare_write_state(const struct store *store, struct buf *into);
 /* The first line that differs, for a person; false: none does. */
 bool compare_lines(struct str shipped, struct str model, struct note *why);
-/* A reply of the machine against what the model answered; false: they differ. */
+/* Compares a reply of the machine with the model's answer; false: they differ. */
 bool compare_reply(struct str reply, const struct store_command *command,
                    const struct model_answer *answer, const struct model_renewal *renewals,
                    struct note *why);

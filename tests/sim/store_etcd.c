@@ -56,7 +56,7 @@ static struct str bytes_of(ProtobufCBinaryData bytes)
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
-/* -- what was written -- */
+/* -- written values -- */
 static void wrote(struct client *c, const Etcdserverpb__PutRequest *put, int64_t revision)
 {
     struct store_story *story = c->actor->story;

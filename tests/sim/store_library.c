@@ -3,7 +3,7 @@
  * write, and one that watches, over one handle that is opened and closed repeatedly. The library is
  * the shipped one; its threads are fibers (sim/threads).
  *
- * The process believes to hold what coord_check says it holds, and checks often. */
+ * The process believes to hold a claim while coord_check returns OK, and checks often. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -333,7 +333,7 @@ void store_witness_restored(struct store_story *story, uint64_t index, const str
     if (index > 0 && !w->wrong) look_at_state(story, index, store);
 }
 
-/* -- what clients hear -- */
+/* -- answers to clients -- */
 void store_witness_answered(struct store_story *story, const struct store_id *client,
                             uint64_t sequence, int code, int reason, uint64_t revision,
                             uint64_t token)
