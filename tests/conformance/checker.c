@@ -25,7 +25,7 @@ void history_deinit(struct history *history)
     *history = (struct history){0};
 }
 
-/* -- a life: one grant, from acquire to whatever ended it -- */
+/* -- a life: one grant, from acquire to its end -- */
 
 struct life {
     const struct history_op *grant;

@@ -32,7 +32,7 @@ void judge_bad(struct judge_result *result, const char *format, ...)
     note_set(&result->why, "%s", text);
 }
 
-/* -- what other calls and watches show of calls without an answer -- */
+/* -- results of calls without an answer, from other calls and watches -- */
 
 static void learn(struct hist *h, uint64_t id, uint64_t revision, uint64_t token, uint32_t slot)
 {

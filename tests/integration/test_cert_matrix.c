@@ -108,7 +108,7 @@ TEST(certificate_matrix_over_sockets_and_files)
                  (struct dial_options){.address = listener_address(server.listener),
                                        .tls = for_client,
                                        .tls_name = row->name ? row->name : "localhost"});
-        tls_context_unref(for_client); /* the stream holds what it needs */
+        tls_context_unref(for_client); /* the stream has its own reference */
         if (row->want_client)
             check_refused(row);
         else

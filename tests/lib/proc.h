@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real processes under test: start, watch what they print, pause, kill, and never leave one behind.
+/* Real processes under test: start, read output, pause, kill, and never leave one behind.
  *
  * A child dies with the test (PDEATHSIG), and proc_end kills what still runs. Waits are bounded; a
  * deadline is only there so that a broken program fails instead of hanging. */

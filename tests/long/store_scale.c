@@ -414,7 +414,7 @@ TEST(a_range_is_deleted_in_parts_and_at_one_revision)
     store_close(s.store);
 }
 
-/* -- what is counted is what is held -- */
+/* -- the quota and the memory in use -- */
 
 TEST(the_quota_counts_the_memory_in_use)
 {
@@ -454,7 +454,7 @@ TEST(the_quota_counts_the_memory_in_use)
     }
 }
 
-/* -- what is asked for is what it costs -- */
+/* -- the cost follows the size of the request -- */
 
 struct row {
     char key[16];

@@ -216,7 +216,7 @@ enum err trial_restore_next(void *state, struct str bytes, struct note *note)
     enum err err = ERR_OK;
 
     assert(t->restoring);
-    /* Piece by piece, so that what waits for its other half stays under its ceiling. */
+    /* Piece by piece, so that an incomplete register stays under its memory ceiling. */
     while (!err && bytes.len > 0) {
         size_t piece = min_size(bytes.len, TRIAL_VALUE_MAX);
         err = buf_append(&t->pending, str_of(bytes.at, piece));

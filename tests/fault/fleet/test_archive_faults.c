@@ -156,7 +156,7 @@ static bool export_judge(struct state *state, struct note *why)
                     state->ended, state->began);
         return false;
     }
-    /* whatever has the name of an export is one */
+    /* every file with the name of an export is a whole export */
     CHECK_OK("list", fs_list(state->fs, EXPORTS, check_name, &walk));
     if (!walk.fine) return false;
     /* and it goes on */

@@ -8,6 +8,6 @@
 bool sweep_power_cuts(uint64_t seeds, struct note *why);            /* just before each call */
 bool sweep_power_cuts_recovering(uint64_t seeds, struct note *why); /* and again while opening */
 bool sweep_failures(uint64_t seeds, struct note *why);              /* each call fails once */
-/* After a life that ended well, a bit changes somewhere below what was acknowledged. */
+/* After a life that ended well, a bit changes somewhere in the acknowledged entries. */
 bool sweep_damage(uint64_t seeds, struct note *why);
 #endif

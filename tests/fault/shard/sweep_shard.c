@@ -356,7 +356,7 @@ TEST(scratch_that_ends_anywhere_is_an_error)
     world_close(&f.world);
 }
 
-/* --- what is kept of a decision --- */
+/* --- the records that outlive a decision --- */
 
 TEST(parking_and_ledger_lose_nothing)
 {

@@ -407,7 +407,7 @@ TEST(events_go_where_they_are_asked_to)
     CHECK_TEXT("and no more", line, "");
 }
 
-/* A name that cannot be opened is a wrong configuration: 2, whatever is wrong with it. */
+/* A file that cannot be opened, for any reason, is a wrong configuration: 2. */
 TEST(a_setting_with_a_file_that_cannot_be_opened_ends_with_2)
 {
     cli_write(cli_path("plain"), "x");

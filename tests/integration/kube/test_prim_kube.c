@@ -758,7 +758,7 @@ TEST(o1_a_claim_needs_both_lease_id_and_token)
     backend->ops->close(backend);
 }
 
-/* -- what a watch shows of a takeover -- */
+/* -- a takeover as a watch reports it -- */
 
 TEST(a_watch_that_showed_an_expiry_shows_the_next_holder_too)
 {

@@ -4,7 +4,7 @@
  *
  *   MUSTER_TEST_DISK_KILL_AT=N      gone, as by kill -9, instead of its N-th such call
  *   MUSTER_TEST_DISK_KILL=FILE      once FILE exists, it is gone instead of its next such call
- *   MUSTER_TEST_DISK_ONLY=DIR       only calls about DIR and what is below it are counted for both
+ *   MUSTER_TEST_DISK_ONLY=DIR       only calls on DIR and below it are counted for both
  *   MUSTER_TEST_DISK_EIO=FILE       while FILE exists, the next fdatasync removes it and fails
  *   MUSTER_TEST_DISK_JOURNAL=FILE   all changes are recorded there (disk_journal.h) */
 #include <errno.h>

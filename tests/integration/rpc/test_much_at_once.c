@@ -7,7 +7,7 @@
 #include "rpc/server.h"
 #include "unit/io/rig.h"
 
-/* Together 768 KiB: three times the socket's bound, within what a connection queues. */
+/* Together 768 KiB: three times the socket's bound, below the bound of a connection's queue. */
 enum { CALLS = 96, EACH = 8 << 10 };
 
 static struct rig rig;

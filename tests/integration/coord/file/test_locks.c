@@ -195,7 +195,7 @@ TEST(J03_a_lock_whose_process_lives_is_never_broken)
     (void)child_wait(pid);
 }
 
-/* Held by this process through a descriptor of its own; the record says what the test wants. */
+/* Holds the lock through a descriptor of its own, with a record that the test chooses. */
 static int hold_with_record(struct rig *rig, struct bucket *bucket, const struct lock_record *like)
 {
     int fd = lock_open(rig->store, bucket->locks, "k");
@@ -249,7 +249,7 @@ TEST(J05_J06_J07_only_a_record_that_proves_death_lets_a_lock_be_replaced)
     rig_close(&rig);
 }
 
-/* Granted, and about to write down who it is; the file still names somebody dead. */
+/* Stops after the grant, before the record of its owner: the file still names a dead process. */
 static void stop_before_the_record(void *arg)
 {
     struct rig rig = {0};

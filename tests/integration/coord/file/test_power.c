@@ -138,7 +138,7 @@ static void cut(const char *image, const char *device, const char *copy)
     CHECK("a quiet moment", false);
 }
 
-/* -- what must hold -- */
+/* -- the invariants -- */
 
 static void check_kept(struct rig *rig, const int *acked, const int *tried)
 {

@@ -170,7 +170,7 @@ TEST(an_early_death_is_reported_although_nobody_contends)
     file_hooks.look_ms = 0;
 }
 
-/* Keeps a state of its own from what it sees, and checks W2 on the way. */
+/* Builds a state from the events, and checks W2 meanwhile. */
 struct view {
     uint64_t revision[64];
     char value[64][24];

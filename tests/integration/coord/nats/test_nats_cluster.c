@@ -177,7 +177,7 @@ static void judge(void)
     }
 }
 
-/* -- what the servers count ------------------------------------------------------------------- */
+/* -- the servers' counters ------------------------------------------------------------------- */
 
 static uint64_t messages_in(const struct member *member)
 {
