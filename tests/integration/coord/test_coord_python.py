@@ -97,7 +97,7 @@ def slots():
 
 
 def let_go():
-    """a kept lease that is let go of is kept no longer, without waiting for the garbage collector"""
+    """a kept lease without a reference is kept no longer, also before the garbage collector runs"""
     def act(store, name):
         gc.disable()
         lease = store.create(name, ttl=TTL, owner="py").keep()

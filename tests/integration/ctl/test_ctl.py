@@ -345,7 +345,7 @@ def instructions():
 
 
 def tls():
-    """Under TLS certificates decide: admin may write, readonly may look, nobody else gets in."""
+    """Under TLS certificates decide: admin may write, readonly may read, others are refused."""
     with tempfile.TemporaryDirectory() as certificates, Cluster(1, join=False) as cluster:
         node = cluster.nodes[0]
         host = node.grpc.rsplit(":", 1)[0]

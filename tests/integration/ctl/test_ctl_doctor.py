@@ -118,7 +118,7 @@ def diagnose(replicas, **more):
 
 
 def all_is_well():
-    """Nothing is wrong: every line says ok, for people and for programs."""
+    """A healthy fleet: every line is ok, for people and for programs."""
     with Pages() as one, Pages() as two, Pages() as three_:
         rows = diagnose(three([one, two, three_]))
         check(all(row[0] == "ok" for row in rows), f"nothing is wrong: {rows}")
@@ -158,7 +158,7 @@ def clocks_disks_descriptors_certificates_versions():
 
 
 def quorum_and_addresses():
-    """Voters that are silent, learners, replicas that cannot be looked at, nobody at all."""
+    """Silent voters, learners, replicas that cannot be queried, no server at all."""
     with Pages() as one:
         alone = three([one])
         finding(diagnose(alone), "warn", "quorum: 1 voter; none of them may fail")

@@ -73,7 +73,7 @@ def explain(server, *words):
 
 
 def explained(server, *words):
-    """{label: [what is said]}, with lines joined again, and the first line under ""."""
+    """{label: [text]}, with lines joined again, and the first line under ""."""
     done = explain(server, *words)
     same(f"{words} ends well", (done.returncode, done.stderr), (0, ""))
     said, label = {"": []}, ""

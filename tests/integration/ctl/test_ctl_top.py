@@ -152,7 +152,7 @@ def shards_are_asked_side_by_side():
 
 @test
 def workers_that_do_not_fit_the_frame_are_counted():
-    """A mebibyte for everything: the first workers are there, the title says how many are not, and later parts are whole."""
+    """A mebibyte for the frame: the first workers are shown, the title has the number of the others, and later parts are whole."""
     known = 30000
     with shard() as one, coordinator({"shard-0": one.address}, workers=known) as server:
         done = once(server)
@@ -231,7 +231,7 @@ class Terminal:
 
 
 def no_child_is_left(terminal):
-    """All of its session is gone: nobody asks the fleet in its name."""
+    """All processes of its session have ended, so none queries the fleet any more."""
     end = time.monotonic() + PATIENCE
     while True:
         left = subprocess.run(["ps", "-o", "pid=", "-s", str(terminal.process.pid)], capture_output=True, text=True, check=False).stdout.split()

@@ -100,7 +100,7 @@ class Dev:
 
 
 class Holder:
-    """Holds a slot of a group, or waits for one, until it is let go."""
+    """Holds a slot of a group, or waits for one, until release."""
 
     def __init__(self, dev, owner):
         self.process = subprocess.Popen([MUSTERCTL, "coord", "exec", "--group", "jobs", "--slots", "2", "--wait", "1h", "--owner", owner,
@@ -206,7 +206,7 @@ def by_keyboard(dev, browser):
 
 
 def quiet(dev, page, allowed=()):
-    """No complaint, and nobody else was asked."""
+    """No error on the console, and no request to another server."""
     said = [text for text in page.complaints() if not any(word in text for word in allowed)]
     check(said == [], f"{said}")
     host = urllib.parse.urlsplit(dev.base).netloc

@@ -25,7 +25,7 @@ SAID = re.compile(r"^  chaos +\d\d:\d\d:\d\d  (?:(killed|paused) (\S+?)(?:, [^(]
 
 
 class Dev:
-    """`muster dev` in a directory of its own, and what it says."""
+    """`muster dev` in a directory of its own, and its output."""
 
     def __init__(self, *options):
         self.dir = tempfile.mkdtemp(prefix="muster-chaos-")

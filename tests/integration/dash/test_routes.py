@@ -191,7 +191,7 @@ def actions():
 
 
 def claims():
-    """A claim is shown with its holder and released by force; values of keys are for who has the token."""
+    """A claim is shown with its holder and released by force; values of keys need the token."""
     with One().start() as one:
         one.node.call(STORE + "Create", key=b"job", value=b"v", ttl_ms=600000, owner="ann", lease_id=bytes(range(16)))
         one.node.call(STORE + "Put", key=b"conf/a", value=b"secret")
@@ -213,7 +213,7 @@ def claims():
 
 
 def groups():
-    """A group is shown with its slots and with who waits for one, as long as somebody holds one."""
+    """A group is shown with its slots and its waiters while a slot is held."""
     with One().start() as one:
         client = Client(one.node)
         held = [new_id(), new_id()]
@@ -233,7 +233,7 @@ def groups():
 
 
 def over_tls():
-    """Under TLS it asks the coordinators with its own certificate, as a reader who is known; and may act."""
+    """Under TLS the dashboard queries the coordinators with its own certificate, as a known reader, and may act."""
     cluster = One()
     cluster.over_tls()
     with cluster.start() as one:
@@ -313,7 +313,7 @@ def by_certificate():
 
 
 def as_reader():
-    """Under TLS shards are dialled as the reader that was given for it, and as nobody more."""
+    """Under TLS shards are dialled with the configured reader's certificate only."""
     cluster = One()
     cluster.over_tls()
     tls, seen = os.path.join(cluster.dir, "tls"), set()
@@ -322,7 +322,7 @@ def as_reader():
     cluster.nodes[0].options += ["--dashboard-cert-file", tls + "/readonly.pem", "--dashboard-key-file", tls + "/readonly.key.pem"]
 
     class Shard(grpc.GenericRpcHandler):
-        """Knows nothing, and remembers who asked."""
+        """A server without data that records its callers."""
 
         def service(self, details):
             def refuse(_, context):
@@ -412,7 +412,7 @@ def token_of_its_own():
 
 
 def token_that_cannot_be_written():
-    """A token file that cannot be made, as on a full disk: the replica starts, the log warns, and nobody may act."""
+    """A token file that cannot be made, as on a full disk: the replica starts, the log warns, and every action is refused."""
     cluster = One()
     path = "/proc/self/dashboard-token"  # nobody can make a file there, root neither
     cluster.nodes[0].options = ["--dashboard-token-file", path]
@@ -426,7 +426,7 @@ def token_that_cannot_be_written():
 
 
 def open_to_the_network():
-    """A listener that is open without TLS shows the warning, and nobody may act, token or not."""
+    """An open listener without TLS shows the warning and refuses every action, with or without the token."""
     everywhere = One("--insecure")
     # its own port, which no other process of this machine uses on this process's address
     everywhere.nodes[0].options += ["--http-listen", "[::]:0"]

@@ -63,7 +63,7 @@ class Etcds(Cluster):
         super().__exit__(kind, error, trace)
 
     def ready(self):
-        """All are voters and somebody leads."""
+        """All are voters, and there is a leader."""
         self.start()
         self.formed()
         return self

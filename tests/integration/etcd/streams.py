@@ -8,7 +8,7 @@ from etcds import ELECTION, LEASE, METHODS, PATIENCE, WATCH, check, grpc, messag
 
 
 class Stream:
-    """A call of both directions. Responses are read as they come, unless it is `deaf`: then when hear() says so."""
+    """A bidirectional call. Responses are read as they come; when it is `deaf`, only by hear()."""
 
     def __init__(self, channel, path, metadata=(), deaf=False):
         method = METHODS[path]

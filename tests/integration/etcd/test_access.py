@@ -104,8 +104,8 @@ def prefixes():
 
 
 def watch_and_lease():
-    """A watch is of keys that may be read, else it is created and canceled as denied; a lease is revoked, and its keys
-    sent, by who may do that to every key under it"""
+    """A watch needs the right to read its keys, else it is created and canceled as denied; a caller may revoke a lease, or
+    list its keys, with the right for every key under it"""
     fine = (0, "")
     with Doors(1) as cluster:
         cluster.ready()
@@ -144,8 +144,8 @@ def watch_and_lease():
 
 
 def locks_and_elections():
-    """A lock and an election are their keys: who may write below the name has it, at the leader and at a follower, and who
-    may read is answered"""
+    """A lock and an election are their keys: a caller with write access below the name can acquire, at the leader and at a
+    follower, and one with read access can query"""
     fine, denied = (0, ""), DENIED
     with Doors(2) as cluster:
         cluster.ready()

@@ -94,7 +94,7 @@ def frames():
 
 
 def flood():
-    """More writes than are taken at once, at a follower: each is done, or refused by name; nobody is left waiting"""
+    """More writes than are accepted at once, at a follower: each is done or refused by name, and none waits for ever"""
     leader = CLUSTER.leader()
     node = CLUSTER.others(leader)[0]
     method = coordinators.METHODS["etcdserverpb.KV/Put"]

@@ -571,7 +571,7 @@ def many_keys():
 
 
 def many_deletes():
-    """A range of more keys than one turn deletes: one revision, and nobody sees a part of it"""
+    """A range of more keys than one turn deletes: one revision, and no read sees a part of it"""
     kv, other, stop, seen = client(), client(), threading.Event(), set()
     for number in range(60):
         kv.txn([], [op_put(b"many/%05d" % (number * 100 + each)) for each in range(100)])

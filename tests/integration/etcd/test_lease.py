@@ -169,7 +169,7 @@ def v09_many(target):
 
 
 def never_reads(target):
-    """A stream that asks and does not read holds up nobody; what it asked for is answered in order when it reads"""
+    """A stream that sends and does not read delays no other; its answers come in order when it reads"""
     api = target.client()
     lease = api.grant(LONG).ID
     deaf_channel = grpc.insecure_channel(target.address, options=[("grpc.use_local_subchannel_pool", 1)])

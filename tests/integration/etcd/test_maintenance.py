@@ -131,7 +131,7 @@ def small_answers():
 
 
 def add_and_update():
-    """C6 MemberAdd and MemberUpdate by etcdctl: judged as etcd judges them; what is left says how a replica joins"""
+    """C6 MemberAdd and MemberUpdate by etcdctl: checked as by etcd; a valid call returns how a replica joins"""
     cluster = Shared.cluster
     ctl = drives.Target("three coordinators", [node.etcd for node in cluster.nodes])
     listed = {member["name"]: member for member in ctl.json("member", "list")["members"]}

@@ -13,7 +13,7 @@ REMOVED = (14, "etcdserver: server stopped: this replica was removed from the cl
 
 
 def any_replica():
-    """Whatever is asked of whichever replica, at either port, is answered as by one"""
+    """Every request to any replica, at either port, is answered as by one server"""
     with Etcds(3) as cluster:
         cluster.ready()
         asked = [Client(node, port) for node in cluster.nodes for port in ("etcd", "grpc")]
@@ -39,7 +39,7 @@ def any_replica():
 
 
 def own_writes():
-    """Who writes through a replica finds it there at once, serializable, too; a watch from now on does not get it"""
+    """A client finds its write at once at the replica that it used, serializable, too; a later watch does not report it"""
     with Etcds(3) as cluster:
         cluster.ready()
         for node in cluster.nodes:
@@ -107,7 +107,7 @@ def the_same_everywhere():
 
 
 def writes_that_were_answered(cluster, rounds):
-    """Writers count up in keys of their own while replicas are killed; what each saw acknowledged is there."""
+    """Writers count up in keys of their own while replicas are killed; every acknowledged value is there."""
     seen, stop, last = {}, threading.Event(), [0]
 
     def write(number):
@@ -197,7 +197,7 @@ def paused_leader():
 
 
 def removed():
-    """What a replica served by itself ends with the reason once it was removed, though nobody notifies it"""
+    """A removed replica ends its own streams with the reason, without a notice of its removal"""
     with Etcds(3) as cluster:
         cluster.ready()
         gone, asked = cluster.others(cluster.leader())

@@ -146,7 +146,7 @@ class Coordinator(Process):
         check(code == 0, f"{self.name} ended with {code}")
 
     def listening(self):
-        """A stock client that met nobody waits for seconds before it tries again; so look first."""
+        """A stock client that could not connect waits for seconds before it tries again, so check the port first."""
         host, port = self.grpc.rsplit(":", 1)
         try:
             with socket.create_connection((host, int(port)), 20):
@@ -258,7 +258,7 @@ class Cluster:
         return [node for node in self.nodes if node not in these]
 
     def leader(self, among=None):
-        """One that lists the replicas and says that it leads itself; waits for one."""
+        """Waits for a replica that lists the replicas and itself as their leader."""
         def look():
             for node in among or self.nodes:
                 for replica in node.replicas() or ():
@@ -283,7 +283,7 @@ class Cluster:
         return answer
 
     def formed(self, count=None, among=None):
-        """Waits until so many voters, and nobody else, are members; the list."""
+        """Waits until the members are exactly `count` voters; returns the list."""
         count = count or len(self.nodes)
 
         def look():

@@ -94,7 +94,7 @@ def status(channel, path):
 # -- cases --
 
 def the_matrix():
-    """Each certificate against each method, at the leader: in, out, or not even heard."""
+    """Each certificate against each method, at the leader: accepted, refused, or no connection."""
     leader = CLUSTER.leader()
     for name, opens in MATRIX.items():
         with dial(leader, name) as channel:
@@ -117,7 +117,7 @@ def the_matrix():
 
 
 def at_a_follower():
-    """A follower refuses whom the leader would refuse, and names the leader to nobody else."""
+    """A follower refuses the callers that the leader would refuse, and names the leader to no refused caller."""
     leader = CLUSTER.leader()
     follower = CLUSTER.others(leader)[0]
     for name in ("readonly", "shard-s1", "nameless"):
@@ -133,7 +133,7 @@ def at_a_follower():
 
 
 def shards_report_for_themselves():
-    """T9: a shard's certificate reports that shard and no other; an administrator reports nobody."""
+    """T9: a shard's certificate may report for that shard and no other; an administrator for none."""
     leader = CLUSTER.leader()
     for name, shard, want in (("shard-s1", "s1", CODE.OK), ("shard-s1", "s2", CODE.PERMISSION_DENIED),
                               ("shard-s1", "s1x", CODE.PERMISSION_DENIED), ("shard-s1", "", CODE.INVALID_ARGUMENT),

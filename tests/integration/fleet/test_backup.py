@@ -134,7 +134,7 @@ def archive_of_the_original():
 
 
 def nothing_to_save():
-    """Of empty tables nothing is saved; followers name the leader; a backup is had all the same."""
+    """Empty tables are not saved; followers name the leader; a backup still works."""
     with Cluster(3, PATIENT).start() as cluster:
         cluster.formed()
         leader = cluster.leader()
@@ -153,7 +153,7 @@ def nothing_to_save():
 
 
 def one_at_a_time():
-    """A stream that nobody reads holds one place; the next caller is refused with that reason, and has it afterwards."""
+    """A stream without a reader holds one place; the next caller is refused with that reason, and gets the place later."""
     with Cluster(1, join=False) as cluster:
         node = restored(cluster, 200000)
         method = METHODS[FLEET + "Backup"]

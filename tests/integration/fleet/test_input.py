@@ -181,7 +181,7 @@ def whole_again(cluster, node):
 
 
 def commands_of_tomorrow():
-    """A command in the log that this release does not know: it does not run, says which entry, and loses nothing."""
+    """A command in the log that this release does not know: it does not run, names the entry, and loses nothing."""
     def version(record):
         struct.pack_into("<I", record, 48 + 8, 99)
 

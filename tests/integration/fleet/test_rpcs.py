@@ -177,7 +177,7 @@ def a_client_receives_its_instruction():
 
 
 def a_stale_word_is_refused():
-    """K2: a client that has heard of a later term refuses the instruction; its word takes it off the queue."""
+    """K2: a client that knows a later term refuses the instruction; its answer takes it off the queue."""
     def rise(client, answer):
         if answer.instructions:
             client.mark = max(client.mark, term + 1)  # another leader sent it, while this answer was on its way
@@ -467,7 +467,7 @@ def followers_name_the_leader():
 
 
 def nobody_leads():
-    """N4: one that waits for its place answers FAILED_PRECONDITION and names nobody."""
+    """N4: a replica that waits to join answers FAILED_PRECONDITION and names no leader."""
     with Cluster(1, join=False, first=8) as lone:
         node = lone.nodes[0].start("--no-bootstrap")
         for path in OURS:

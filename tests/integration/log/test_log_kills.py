@@ -175,7 +175,7 @@ def pauses_under_load():
 
 
 def one_core_and_a_spinner():
-    """All replicas on one core beside a busy loop: the work goes on, and by the timers that ship nobody is elected anew."""
+    """All replicas on one core beside a busy loop: the work goes on, and with the shipped timers there is no election."""
     core = str(max(os.sched_getaffinity(0)))
     spinner = subprocess.Popen(["taskset", "-c", core, "setpriv", "--pdeathsig", "KILL", sys.executable, "-c",
                                 "while True: pass"])

@@ -124,7 +124,7 @@ class Life:
             check(line.startswith("node "), f"replica {node.number} did not start: {node.tail()}")
 
     def leader(self):
-        """Heard is only the term of one who says that it leads in it: any other may never have come to a disk."""
+        """Records only the term of a replica that reports itself as leader: other terms may never have reached a disk."""
         def look():
             leader = self.cluster.leader()
             status = leader.status()

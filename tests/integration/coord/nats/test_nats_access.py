@@ -134,7 +134,7 @@ class Identity:
             raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()), seed=True)
 
     def vouch(self, other, **more):
-        """The JWT that says who `other` is."""
+        """The JWT that identifies `other`."""
         def part(value):
             return base64.urlsafe_b64encode(value).decode().rstrip("=")
         claims = {"iat": int(time.time()), "iss": self.name, "sub": other.name, "name": other.kind,
