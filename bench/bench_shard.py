@@ -47,7 +47,7 @@ class Operators:
                                         stdout=subprocess.PIPE, text=True)
 
     def rollup(self, contract, rows):
-        """Every cluster says what it wants; returns when all were acknowledged."""
+        """Every cluster sends its demand; returns when all roll-ups were acknowledged."""
         self.count += 1
         path = os.path.join(self.directory, f"rollups-{self.count}")
         with open(path, "wb") as file:

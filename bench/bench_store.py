@@ -270,7 +270,7 @@ def lose_leader(side, key):
 
 
 def go(sides):
-    """An unmodified client: Go's clientv3 costs more than either server, so CPU says more than rates."""
+    """An unmodified client: Go's clientv3 costs more than either server, so CPU is a better figure than the rate."""
     program = build_go() if ETCD_API else None
     if not program:
         return

@@ -111,7 +111,7 @@ def three_of_ours():
 
 
 def three_of_etcd():
-    """With nobody in it where there is no etcd."""
+    """Without members where there is no etcd."""
     if shutil.which("etcd"):
         return Theirs()
     print("etcd: not installed (scripts/setup bench)")

@@ -86,7 +86,7 @@ def logical_lines(text):
 
 
 class Terminal:
-    """A command that somebody leaves running in a window of its own."""
+    """A command that runs in a terminal of its own until the page ends."""
 
     def __init__(self, name, command, shell):
         self.name, self.command, self.ended = name, command, False

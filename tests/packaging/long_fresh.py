@@ -50,7 +50,7 @@ class Run:
         return None
 
     def interrupt(self):
-        """Ctrl-C: the whole group hears it. The exit code of make."""
+        """Ctrl-C for the whole group; returns the exit code of make."""
         os.killpg(self.process.pid, signal.SIGINT)
         return self.process.wait(120)
 

@@ -129,7 +129,7 @@ def give_up_15():
 
 
 def ctl_164():
-    """24.11: musterctl says what the pages say (164, 167)."""
+    """24.11: musterctl shows the same as the pages (164, 167)."""
     with Workers(1) as cluster:
         node = cluster.nodes[0]
         cluster.start().formed()

@@ -95,7 +95,7 @@ class Owner:
         self.done += 1
 
     def judge(self, api):
-        """What was answered is there: the operation, the state it leads to, the token."""
+        """Answered calls are there: the operation, the state it leads to, the token."""
         if self.operation is None:
             return
         record = api.ok("Get", id=self.machine)
@@ -191,7 +191,7 @@ def killed_with_a_newer_epoch():
 
 
 def dies_at_a_disk_call():
-    """kill -9 instead of any call that changes a file, also while the state is written anew: nothing answered is lost."""
+    """kill -9 instead of any call that changes a file, also while the state is rewritten: no answered call is lost."""
     dice = random.Random(SEED)
     calls = range(1, 90) if LONG else sorted(dice.sample(range(1, 90), 8))
     died = 0
@@ -283,7 +283,7 @@ def second_process():
 
 
 def hostile():
-    """Garbage, forged tokens, replayed bytes, huge metadata: refused, and the book says what it said."""
+    """Garbage, forged tokens, replayed bytes, huge metadata: refused, and the book is unchanged."""
     top = 2 ** 63 - 1
     with Directory() as directory, new_host(directory, machines=20) as host:
         api = connect(host)
@@ -358,7 +358,7 @@ def old_peers():
 
 
 def catalogue():
-    """The catalogue is read again by itself and on SIGHUP; a wrong one changes nothing and is said."""
+    """The catalogue is read again by itself and on SIGHUP; a wrong one changes nothing and is reported."""
     with Directory() as directory, new_host(directory, machines=10) as host:
         api = connect(host)
         host.sell(FAST.replace("price = 0.7", "price = 0.5"))

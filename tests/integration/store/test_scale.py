@@ -65,7 +65,7 @@ def cluster_of(*options):
 
 
 def client(cluster):
-    """Asks who leads now, and after an election the replica that answers."""
+    """Calls the present leader, and after an election the replica that answers."""
     return Follower(cluster, cluster.leader().number)
 
 
@@ -158,7 +158,7 @@ CLUSTERS = []
 
 
 def each_release_wakes_one():
-    """Of thousands that wait for one slot each release wakes one, in the order in which they came."""
+    """Thousands wait for one slot: each release wakes one, in the order of arrival."""
     with cluster_of(*PATIENT) as cluster:
         c, first, turns = client(cluster), new_id(), Turns(cluster)
         c.acquire(b"crowd", "first", lease_id=first, ttl_ms=600000)

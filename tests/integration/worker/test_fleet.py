@@ -132,7 +132,7 @@ def coordinators_restart():
 
 
 def restored():
-    """Coordinators restored from an old backup: workers that saw later epochs work on, with higher tokens, and nobody restarts"""
+    """Coordinators restored from an old backup: workers that saw later epochs work on, with higher tokens, and without a restart"""
     with Fleet(1, 2) as fleet:
         node = fleet.cluster.nodes[0]
         fleet.feed_all(LINES)

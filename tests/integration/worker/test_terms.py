@@ -87,7 +87,7 @@ def a_worker_that_cannot_keep_the_time_is_refused():
 
 
 def the_second_of_one_id_is_refused():
-    """Two processes with one worker id: the first works on, the second hears so and waits until the first is gone"""
+    """Two processes with one worker id: the first works on, the second is refused and waits until the first is gone"""
     with Scene() as scene:
         first = scene.join().start()
         scene.owned_by(first)
@@ -116,7 +116,7 @@ def the_second_of_one_id_is_refused():
 
 
 def a_fence_that_is_shortened_holds():
-    """A worker that is registered under 60 s hears the coordinator's new 4 s with its next heartbeat, and stops by them"""
+    """A worker that is registered under 60 s gets the coordinator's new 4 s with its next heartbeat, and stops by them"""
     longer = {**COORDINATORS, "transport": {**COORDINATORS["transport"], "worker_self_fence_timeout": "60s",
                                             "coordinator_failure_timeout": "61s"}}
     with Scene(longer) as scene:

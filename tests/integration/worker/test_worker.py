@@ -212,7 +212,7 @@ def fence_action_exit():
 
 
 def sigterm_without_a_coordinator():
-    """SIGTERM while nobody is there ends with 0: 218"""
+    """SIGTERM without a coordinator ends with 0: 218"""
     with Scene() as scene:
         worker = scene.worker().start()
         scene.coordinator.wait_state(READY)

@@ -52,7 +52,7 @@ class Api:
 
     @classmethod
     def folder(cls, version, kind, namespace):
-        """Where objects of this kind live, as the server itself says."""
+        """The path of objects of this kind, from the server's discovery."""
         root = ("/apis/" if "/" in version else "/api/") + version
         if (version, kind) not in cls.kinds:
             for each in cls.ask("GET", root)[1]["resources"]:

@@ -46,7 +46,7 @@ async def transactions():
 
 
 async def watches():
-    """aetcd: a watch opened at one replica hears of what is written at another, in order"""
+    """aetcd: a watch opened at one replica reports writes at another, in order"""
     async with client(2) as watcher, client(0) as writer:
         watch = await watcher.watch_prefix(b"/aetcd/w/")
         for i in range(50):

@@ -47,7 +47,7 @@ async def transactions():
 
 
 async def watches():
-    """etcetra: a watch opened at one replica hears of what is written at another"""
+    """etcetra: a watch opened at one replica reports writes at another"""
     async with client(2).connect() as watcher, client(0).connect() as writer:
         ready = asyncio.Event()
         heard = asyncio.ensure_future(gathered(watcher.watch_prefix("/etcetra/w/", ready_event=ready), 11))
