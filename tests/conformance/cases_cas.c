@@ -182,7 +182,7 @@ static void b10(struct suite *s)
     int64_t ttl_ms = suite_short_ttl(s);
     coord_result made = create(s->store, N("k"), "a", ttl_ms, "o", &lease);
     WANT(made, COORD_OK, COORD_R_CREATED);
-    /* A second lease of the same length: when it is over, so would the first be. */
+    /* A second lease of the same length: when it has expired, the first would have, too. */
     WANT(create(s->store, N("clock"), "a", ttl_ms, "o", &watcher), COORD_OK, COORD_R_CREATED);
     coord_result r = cas(s->store, N("k"), made.revision, "b", 0, lease);
     WANT(r, COORD_OK, COORD_R_UPDATED);

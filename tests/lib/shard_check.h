@@ -10,8 +10,8 @@
 bool inventory_check(const struct inventory *inventory, struct note *note);
 /* Every count and reference. */
 bool needs_check(const struct needs *needs, struct note *note);
-/* At most one task per machine, every count right, and nobody in a passing state or Failed without
- * a task or a machine_work. */
+/* At most one task per machine, every count right, and no machine in a passing state or Failed
+ * without a task or a machine_work. */
 bool running_check(const struct core *core, struct note *note);
 
 /* All rows by priority descending, arrival ascending, cluster ascending; rows of one cluster keep

@@ -415,7 +415,7 @@ TEST(the_client_certificate_is_seen_under_tls)
     close_scene();
 }
 
-/* Run alone, as somebody the server must not let in. */
+/* Run alone, with a certificate that the server must refuse. */
 TEST(refused_and_for_certain_not_applied)
 {
     struct note note = {0};

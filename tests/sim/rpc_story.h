@@ -35,7 +35,7 @@ enum rpc_bug {
     RPC_END_TWICE,               /* an end is reported twice */
     RPC_FORGET_AN_END,           /* an end is not reported */
     RPC_ANSWER_ANOTHER,          /* the server mixes up two answers */
-    RPC_FORGET_REQUEST_IDS,      /* the server applies a repeat anew */
+    RPC_FORGET_REQUEST_IDS,      /* the server applies a repeat again */
     RPC_ANSWER_WITHOUT_APPLYING, /* the server answers ERR_OK and does not apply */
     RPC_SKIP_A_MESSAGE,          /* the server leaves out an answer of a stream */
     RPC_BUG_COUNT

@@ -231,7 +231,7 @@ def removed():
             check(refused(lambda: kv.call("etcdserverpb.Cluster/MemberList")) == REMOVED, "so is its list")
         check(refused(lambda: alone.put(b"gone/k", b"x"))[0] == 14, "and it can ask nobody")
         gone.kill()
-        gone.start()    # anew: it asks for its place
+        gone.start()    # starts again and asks for its place
         cluster.formed(3)
         back = Client(channel=cluster.dial_etcd(gone.etcd))
         check(patiently(lambda: back.range(b"gone/k")).kvs[0].value == b"w", "and is one of them again")

@@ -208,7 +208,7 @@ def certificates_change():
         wait_for("all is well", lambda node=node, good=good: served(node, context) == good)
     victim = CLUSTER.leader()
     victim.call(FLEET + "TransferLeadership")  # who is left would wait long for its end
-    victim.kill()  # connections are made anew, with what is in the files now
+    victim.kill()  # new connections use the present files
     CLUSTER.leader(CLUSTER.others(victim)).call(FLEET + "AddShard", shard_id="after")
     victim.start()
     CLUSTER.formed()

@@ -152,7 +152,7 @@ def killed_under_load():
             for owner in owners:
                 owner.judge(api)
         rewrites = host.metric('muster_provider_state_rewrites_total{end="published"}')
-        print(f"# {sum(owner.done for owner in owners)} calls; in its last life the state was written anew {rewrites:.0f} times")
+        print(f"# {sum(owner.done for owner in owners)} calls; in its last life the state was rewritten {rewrites:.0f} times")
         api.close()
         check(host.stop() == 0, "ends in order")
 

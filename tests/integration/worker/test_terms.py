@@ -110,7 +110,7 @@ def the_second_of_one_id_is_refused():
         third.id = first.id
         third.start()
         third.wait_says("is in use by another process")
-        third.stop()  # it has nothing to give back
+        third.stop()  # it holds nothing
         check(scene.cluster.listed()[first.id].incarnation == 2, "the second works on")
         second.stop()
 

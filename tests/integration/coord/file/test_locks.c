@@ -403,7 +403,7 @@ static void recover_and_enter(void *arg)
             (void)file_record_put(locked.key_fd, &lock_shape, &gone);
             if (dup(locked.key_fd) < 0) { child_wrong("dup"); }
             atomic_fetch_sub(&recovery->shared->inside, 1);
-            sys_close(locked.key_fd); /* not given back: the copy keeps it */
+            sys_close(locked.key_fd); /* not released: the copy keeps the lock */
             locked.key_fd = -1;
         } else {
             atomic_fetch_sub(&recovery->shared->inside, 1);
@@ -484,7 +484,7 @@ TEST(J30_a_forked_child_holds_no_lock_and_the_parent_keeps_its_own)
     }
     CHECK_ANSWER("still the parent's", take(&other, theirs, 100, &second), COORD_UNAVAILABLE,
                  COORD_R_TIMEOUT);
-    /* Closed without being given back: only a copy in the child could keep it. */
+    /* Closed without a release: only a copy in the child could keep the lock. */
     sys_close(locked.key_fd);
     sys_close(locked.bucket_fd);
     locked.key_fd = locked.bucket_fd = -1;
