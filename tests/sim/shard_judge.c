@@ -319,7 +319,7 @@ void shard_judge_taken(struct shard_story *story, const struct shard_machine *ma
 
 /* -- the end -- */
 
-struct supply { /* machines of one kind: how many there are, and who has and wants them */
+struct standing { /* of one kind of machine */
     uint32_t kind, supply;
     uint32_t has[SHARD_OPERATORS], wants[SHARD_OPERATORS];
 };
@@ -351,7 +351,7 @@ static uint32_t exposed(const struct shard_story *story, uint32_t cluster, uint3
 
 /* A Need that lacks something, while others keep more machines of less priority than they have
  * Needs of as much: one of these is claimed by less and stamped with less. */
-static bool is_priority_respected(const struct shard_story *story, const struct supply *s,
+static bool is_priority_respected(const struct shard_story *story, const struct standing *s,
                                   struct note *why)
 {
     for (uint32_t c = 0; c < SHARD_OPERATORS; c++)
@@ -374,7 +374,7 @@ static bool is_priority_respected(const struct shard_story *story, const struct 
     return true;
 }
 
-static bool is_in_place(const struct shard_story *story, uint32_t number, struct supply *s,
+static bool is_in_place(const struct shard_story *story, uint32_t number, struct standing *s,
                         struct note *why)
 {
     const struct shard_machine *m = &story->book.machines[number];
@@ -397,7 +397,7 @@ static bool is_in_place(const struct shard_story *story, uint32_t number, struct
 
 static bool kind_is_settled(const struct shard_story *story, uint32_t kind, struct note *why)
 {
-    struct supply s = {.kind = kind};
+    struct standing s = {.kind = kind};
     uint32_t all_has = 0, all_wants = 0;
 
     for (uint32_t i = 0; i < story->book.count; i++)

@@ -169,7 +169,7 @@ def an_operator_that_does_not_return_is_not_waited_for():
         check("operator did not reconnect in time to drain a machine" in world.shard.text(), "said")
 
 
-def an_operator_that_does_not_report_gets_the_reclaim_and_is_not_waited_for():
+def an_operator_that_does_not_report_is_told_and_not_waited_for():
     """The original's operator: the drain begins at once, as ever."""
     with OperatorWorld(machines=1, idle=1.0) as world:
         world.shard.start().wait_ready()
@@ -217,4 +217,4 @@ if __name__ == "__main__":
     run_cases([a_preempted_machine_waits_for_the_drain_command, a_reclaimed_machine_waits_for_the_drain_command,
                the_grace_ends_the_wait, an_operator_that_was_killed_has_time_to_return,
                an_operator_that_does_not_return_is_not_waited_for,
-               an_operator_that_does_not_report_gets_the_reclaim_and_is_not_waited_for, a_shard_that_was_killed_goes_on])
+               an_operator_that_does_not_report_is_told_and_not_waited_for, a_shard_that_was_killed_goes_on])

@@ -219,10 +219,10 @@ def rejected():
         even["spec"]["resources"]["cpu"] = "1"
         s.kube.must("PUT", GROUP + "/namespaces/default/capacityrequests/even", even)
 
-        def restored():
+        def mended():
             spec = s.kube.requests()["even"]["spec"]
             return spec.get("podUID") == served and spec["resources"] == asked
-        s.wait("what a person edited is the pod's again", restored)
+        s.wait("what a person edited is the pod's again", mended)
         s.kube.remove("even")
         again = s.kube.pod("even")["metadata"]["uid"]  # as a StatefulSet does
 

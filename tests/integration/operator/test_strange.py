@@ -144,11 +144,11 @@ def many_blobs_at_once():
             session.say(bootstrap_request={"request_id": f"r{number}"})
         dropped = "muster_operator_outbox_dropped_total"
 
-        def all_answered():
+        def all_told():
             answers = [f.bootstrap_response.request_id for f in session.heard(lambda f: f.HasField("bootstrap_response"))]
             check(len(answers) == len(set(answers)), "once each")
             return len(answers) + world.operator.metric(dropped) == 1000
-        wait_for("answered, or dropped and counted", all_answered)
+        wait_for("answered, or dropped and counted", all_told)
 
 
 def what_the_page_says_can_be_used():

@@ -49,7 +49,7 @@ static void must(const char *what, enum err err, const struct note *note)
     exit(1);
 }
 
-static void send_state(struct str cluster, struct str id, enum machine_state state)
+static void tell_state(struct str cluster, struct str id, enum machine_state state)
 {
     bool bound = state >= MACHINE_CONFIGURING && state <= MACHINE_DRAINING;
     struct machine machine = {.id = id,
@@ -66,7 +66,7 @@ static void on_open(void *owner, struct str cluster, bool reports_drains)
 {
     (void)owner, (void)reports_drains;
     printf("open %.*s\n", STR_ARG(cluster));
-    send_state(cluster, STR("m-1"), MACHINE_CONFIGURED);
+    tell_state(cluster, STR("m-1"), MACHINE_CONFIGURED);
     sessions_resynced(p.sessions, cluster);
 }
 
@@ -94,7 +94,7 @@ static void do_row(const struct need *need)
     if (str_equal(word, STR("reclaim")))
         sessions_reclaim(p.sessions, need->cluster, 1, machine, 10000, 7);
     if (str_equal(word, STR("state")))
-        send_state(need->cluster, machine, (enum machine_state)number);
+        tell_state(need->cluster, machine, (enum machine_state)number);
     if (str_equal(word, STR("capacity")))
         sessions_capacity(p.sessions, need->cluster,
                           &(struct capacity_offer){&need->profile, 3, CONFIDENCE_HIGH, 4.5});

@@ -140,7 +140,7 @@ def machines_serve():
             owns(second, "eu-1a", "eu-1b")
 
 
-def undone_before_the_shard_received_it():
+def undone_before_it_was_told():
     """A shard that owns everything keeps it when a domain is assigned to it and taken again before it heard of it."""
     with coordinators.Cluster(1).start() as fleet, World(machines=30) as world:
         fleet.formed()
@@ -320,5 +320,5 @@ def without_domains():
         check("shards without domains use it" not in text, text)
 
 
-run_cases([lost_with_its_leader, machines_serve, undone_before_the_shard_received_it, every_leader_repeats_it, restored, removed_while_it_lives,
+run_cases([lost_with_its_leader, machines_serve, undone_before_it_was_told, every_leader_repeats_it, restored, removed_while_it_lives,
            one_id_twice, without_domains])
