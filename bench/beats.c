@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster-beats: a fleet of workers that do nothing but beat, for bench_heartbeat.py.
+/* muster-beats: a fleet of workers that only beat, for bench_heartbeat.py.
  *
- * Each worker sends rollout's Beat once an interval, its moments spread evenly over it, whether or
- * not earlier beats were answered; a latency counts from the moment the beat was meant to leave.
- * Workers share connections as told; `--second` keeps a ready one to the next target beside each,
- * as our own workers do, and a beat whose server is gone goes there. A worker that has sent no beat
- * that was acknowledged for longer than the fence counts as fenced, once until it is heard again.
+ * Each worker sends rollout's Beat once an interval, at times spread evenly over the interval,
+ * whether or not earlier beats were answered; a latency counts from the time when the beat was due.
+ * Workers share connections as configured; `--second` adds to each a warm connection to the next
+ * target, as our own workers have, and a beat whose server is gone goes there. A worker whose last
+ * acknowledged beat was sent longer ago than the fence counts as fenced, once until the next
+ * acknowledgement.
  *
- * All join first, a bounded number at a time (each is a replicated write), and then time runs. */
+ * All workers join first, a bounded number at a time (each join is a replicated write); then the
+ * measurement begins. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,7 +38,7 @@ enum {
 struct fleet;
 struct beater {
     struct fleet *fleet;
-    uint64_t sent_ns, due_ns; /* of the beat that is under way */
+    uint64_t sent_ns, due_ns; /* of the beat in flight */
     uint64_t ok_ns;           /* when the last acknowledged one was sent */
     bool under_way, joined, fenced;
 };
@@ -101,7 +103,7 @@ static size_t put_text(char *at, char tag, const char *text)
     return len + 2;
 }
 
-/* A BeatRequest: who, due two intervals from now, Ready, and of which run. */
+/* A BeatRequest: worker, due two intervals from now, Ready, run id. */
 static size_t make_beat(const struct fleet *f, size_t number, char *request)
 {
     char id[] = WORKER_ID, due[24];
@@ -144,7 +146,7 @@ static void answered(void *owner, const struct rpc_client_call *call,
         f->beats += counts;
     } else {
         f->errors += counts;
-        /* As our own workers: to the warm second, and no dial for a late answer. */
+        /* As our own workers: use the warm connection, and do not dial for a late answer. */
         if (f->state != JOINING && outcome->status == GRPC_DEADLINE_EXCEEDED && !outcome->answered)
             rpc_channel_answer_late(f->lines[(size_t)(w - f->workers) % f->plan.connections],
                                     2 * BEAT_TIMEOUT_MS);
@@ -156,7 +158,7 @@ static void answered(void *owner, const struct rpc_client_call *call,
         f->joining--;
         w->joined = !outcome->err;
         f->joined += w->joined;
-        if (!w->joined) f->join_next = 0; /* asked again when its turn comes */
+        if (!w->joined) f->join_next = 0; /* it joins again in its turn */
         join_more(f);
     }
     if (f->state == STOPPING && f->under_way == 0) real_io_stop(f->real);
@@ -203,7 +205,7 @@ static void join_more(struct fleet *f)
     timer_start_in(&f->tick, 0);
 }
 
-/* Every beat that is due by now: the workers in turn, `workers` of them an interval. */
+/* Sends every beat that is due: the workers in turn, `workers` of them an interval. */
 static void on_tick(struct timer *timer)
 {
     struct fleet *f = CONTAINER_OF(timer, struct fleet, tick);
@@ -220,7 +222,7 @@ static void on_tick(struct timer *timer)
             f->fenced += f->state == MEASURING;
         }
         if (w->under_way)
-            f->overlapped += f->state == MEASURING; /* the one before is not answered yet */
+            f->overlapped += f->state == MEASURING; /* the previous beat is not answered yet */
         else
             beat(w, due_ns);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every bench needs: a step that must hold, and a clock. The machine and the commit are
+/* Shared by all benches: a step that must hold, and a clock. The machine and the commit are
  * printed once by scripts/bench. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H

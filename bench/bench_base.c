@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What base costs, each beside a peer in the same run:
+/* The cost of base, each beside a peer in the same run:
  *   crc32c by instruction          beside the table
  *   map put, get, miss, walk       beside glibc's hsearch and tsearch
  *   heap: restart one of N timers  beside libuv's timers
@@ -94,7 +94,7 @@ static void bench_crc32c(void)
                sizes[i], 1 / fast.cpu_ns, crc32c_kind(), "", 1 / table.cpu_ns,
                table.cpu_ns / fast.cpu_ns);
     }
-    if (job.fast != job.table) abort(); /* the two must say the same to be compared */
+    if (job.fast != job.table) abort(); /* both must give the same result */
     free(job.bytes);
 }
 

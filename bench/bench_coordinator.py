@@ -47,7 +47,7 @@ def add_shards(leader, count):
 
 
 def assignment(round_):
-    """Of a shard by the last three digits of the domain's number; each round has domains of its own."""
+    """Domains of a shard, by the last three digits of their number; each round has domains of its own."""
     kind = message("bigfleet.v1alpha1.AssignDomainRequest")
     return kind(topology_key="topology.kubernetes.io/rack", topology_value=f"r{round_}-########",
                 shard_id="s-0###").SerializeToString()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shard's core at the size it is built for: what Lists, roll-ups, cycles and readings cost, in
- * CPU time. Nobody answers actions here: the core is paused, so a cycle is decision, views, hints
+/* The shard's core at its designed size: CPU time of Lists, roll-ups, cycles and readings.
+ * Nobody answers actions here: the core is paused, so a cycle is decision, views, hints
  * and gauges. bench_core [MACHINES NEEDS correlated|adversarial] */
 #include <string.h>
 

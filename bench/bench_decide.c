@@ -2,13 +2,13 @@
 /* The decision engine at 50K, 500K and 5M machines: from scratch, after a few machines changed,
  * after one row and after all rows of demand changed; bytes a machine.
  *
- * *Steady* is the cycle a shard spends its life in: every action decided so far was carried out,
- * then a tenth of a percent of the machines changes. "None carried out" is the shard whose
- * providers are all gone: it decides the same actions again and again.
+ * *Steady* is the usual cycle of a shard: every action decided so far was carried out, then a tenth
+ * of a percent of the machines changes. "None carried out" is a shard without providers: it decides
+ * the same actions in every cycle.
  *
- * Peer in the same run: the least any engine could do, one walk over as many records of 64 bytes,
- * adding them up. bench_decide [MACHINES NEEDS correlated|adversarial]; behind it, for callgrind,
- * `once` decides one time and ends, `steady` ends after the steady cycles. */
+ * The peer in the same run is the least work of any engine: one walk over as many records of 64
+ * bytes, adding them up. bench_decide [MACHINES NEEDS correlated|adversarial]; a further argument,
+ * for callgrind: `once` decides one time and ends, `steady` ends after the steady cycles. */
 #include <string.h>
 
 #include "base/prng.h"
@@ -20,7 +20,7 @@ enum { LOOKS_MOST = 1000 * 1000, CLUSTERS = 200, REPEATS = 5, ROUNDS_MOST = 30 }
 
 struct world {
     struct generate_options options;
-    struct arena arena; /* what one record needs, reset after each */
+    struct arena arena; /* for one record, reset after each */
     struct dimensions dimensions;
     struct inventory *inventory;
     struct needs *needs;
@@ -93,7 +93,7 @@ static void world_close(struct world *w)
     arena_deinit(&w->arena);
 }
 
-/* Not inlined, for callgrind: scripts/bench counts what happens inside it. */
+/* Not inlined, for callgrind: scripts/bench counts its instructions. */
 __attribute__((noinline)) static const struct decision *decide_now(struct world *w, double *ret_ms)
 {
     const struct decision *decision;
@@ -119,7 +119,7 @@ static void machine_put(struct world *w, const struct machine *m, enum inventory
     MUST(inventory_apply(w->inventory, m, source, (mono_time){2}, NULL, NULL) == ERR_OK);
 }
 
-/* What is under way ends. False: nothing was. */
+/* Ends the machine's running action. False: it had none. */
 static bool finish(struct world *w, struct machine *m)
 {
     switch (m->state) {
@@ -142,7 +142,7 @@ static bool finish(struct world *w, struct machine *m)
     return true;
 }
 
-/* A change of the inventory ends the loan of a decision's texts. */
+/* A change of the inventory invalidates a decision's texts. */
 static struct str own_text(struct arena *arena, struct str text)
 {
     char *copy = arena_dup(arena, text);
@@ -201,7 +201,7 @@ static size_t carry_out(struct world *w, const struct decision *decision)
     return count;
 }
 
-/* Everything under way ends, and what is decided is carried out until nothing is decided. */
+/* Ends all running actions, and carries out decisions until there is no further action. */
 static uint32_t come_to_rest(struct world *w)
 {
     uint32_t rounds = 0;
@@ -219,8 +219,8 @@ static uint32_t come_to_rest(struct world *w)
 
 /* --- changes --- */
 
-/* Half of them change their price, which moves each to another cohort; of the others those that are
- * bound are lost, and those that were lost can be bought again. */
+/* Half of the machines change their price, which moves each to another cohort; of the others bound
+ * machines are lost, and lost ones become available again. */
 static void change_machine(struct world *w, struct prng *prng, bool price_only)
 {
     struct str id = machine_number(w, (uint32_t)prng_below(prng, w->options.machines)).id;
@@ -329,7 +329,7 @@ static size_t unsatisfied(const struct decision *decision)
     return count;
 }
 
-/* Changes, one decision that is timed, and what it decided is carried out, again and again. */
+/* Repeats: some changes, one timed decision, and its actions are carried out. */
 __attribute__((noinline)) static double steady_cycles(struct world *w, struct prng *prng,
                                                       size_t *ret_actions)
 {
@@ -346,8 +346,8 @@ __attribute__((noinline)) static double steady_cycles(struct world *w, struct pr
     return sum;
 }
 
-/* Coming to rest is some thirty decisions: minutes where millions of machines have looks of their
- * own. There only what nothing is carried out for is measured. */
+/* Coming to rest takes some thirty decisions, which is minutes with millions of adversarial
+ * machines. There only the cycle without carried-out actions is measured. */
 static bool comes_to_rest(const struct generate_options *options)
 {
     return !options->adversarial || options->machines <= LOOKS_MOST;
@@ -383,7 +383,7 @@ static void bench(struct generate_options options, struct budget budget)
     world_close(&w);
 }
 
-/* Few enough decisions for a machine that counts instructions. */
+/* Few decisions, for a machine that counts instructions. */
 static void counted(struct generate_options options, bool at_rest)
 {
     struct world w;

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a newcomer waits for: from `muster dev` in an empty directory to the first dashboard page with real data.
+"""How long a new user waits: from `muster dev` in an empty directory to the first dashboard page with real data.
 
 usage: bench_dev.py BUILD [--quick]
 
-Asked as a browser would (the page, then what it is filled from), every 20 ms. The limit is 5 s. The load of the machine
-stands beside, since some thirty processes start at once: on a busy machine the figures say little.
+The bench asks like a browser (the page, then its data), every 20 ms. The limit is 5 s. The load of the machine
+is printed, too, because some thirty processes start at once: on a busy machine the figures say little.
   page      the first answer to GET /
   full      all that the first page shows: three replicas with a leader, reports of both shards, machines that run with
             zone and price, machines to be had (as tests/integration/dash/test_browser.py waits for it)
   needs, workers   their pages have something to show
-  ready     by `muster dev`'s own word"""
+  ready     `muster dev` printed that it is ready"""
 import http.client
 import json
 import os
@@ -23,7 +23,7 @@ import time
 
 BUILD, QUICK = os.path.abspath(sys.argv[1]), "--quick" in sys.argv
 ROUNDS, LIMIT_S, GIVE_UP_S, EVERY_S = 1 if QUICK else 7, 5.0, 120, 0.02
-FIRST_PAGE = ("page", "raft", "reports", "machines")  # what stands on it
+FIRST_PAGE = ("page", "raft", "reports", "machines")  # its content
 HTTP_LINE = 2  # of DIR/ports: where the first coordinator's dashboard listens
 
 
@@ -46,7 +46,7 @@ def topic(port, name):
     return json.loads(body) if body else {}
 
 
-def machines_told(port):
+def machines_shown(port):
     """The tables of the first page: machines that run, with what they cost, and what could be had, of both shards."""
     shards = topic(port, "shards").get("shards") or []
     rows = [row for shard in shards for row in (shard.get("said") or {}).get("inventory") or []]
@@ -55,20 +55,20 @@ def machines_told(port):
     return len(shards) == 2 and all(shard.get("said") for shard in shards) and runs and len(offers) > 5
 
 
-def reports_told(port):
+def reports_shown(port):
     return len((topic(port, "fleet").get("reports") or {}).get("reports") or []) == 2
 
 
-def replicas_told(port):
+def replicas_shown(port):
     replicas = (topic(port, "raft").get("replicas") or {}).get("replicas") or []
     return len(replicas) == 3 and any(replica.get("leader") for replica in replicas)
 
 
-def needs_told(port):
+def needs_shown(port):
     return any((shard.get("said") or {}).get("needs") for shard in topic(port, "needs").get("shards") or [])
 
 
-def workers_told(port):
+def workers_shown(port):
     return bool((topic(port, "workers").get("workers") or {}).get("workers"))
 
 
@@ -89,8 +89,8 @@ def one_round():
     home = tempfile.mkdtemp(prefix="muster-bench-dev-")
     data, out = os.path.join(home, "data"), os.path.join(home, "out")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}
-    waits = {"page": lambda port: get(port, "/"), "raft": replicas_told, "reports": reports_told,
-             "machines": machines_told, "needs": needs_told, "workers": workers_told, "ready": lambda _port: said_ready(out)}
+    waits = {"page": lambda port: get(port, "/"), "raft": replicas_shown, "reports": reports_shown,
+             "machines": machines_shown, "needs": needs_shown, "workers": workers_shown, "ready": lambda _port: said_ready(out)}
     seen = {}
     with open(out, "wb") as file:
         began = time.monotonic()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fleet tables at their normal size and at ten times that: commands a second, bytes a domain,
- * a snapshot's time and size, restoring it. Beside each: what a bare hash map of the same keys
- * takes for an insert, and what copying the same bytes takes. */
+ * a snapshot's time and size, restoring it. Beside each: an insert into a bare hash map of the same
+ * keys, and a copy of the same bytes. */
 #include <string.h>
 
 #include "base/map.h"

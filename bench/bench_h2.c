@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one unary exchange costs in HTTP/2 alone: two connections joined in memory, no sockets, no
- * protobuf. Both halves are counted: request and answer are each written once and read once. Beside
- * it, the same exchange made with bare nghttp2 calls, as a floor: what is above it is ours.
+/* The cost of one unary exchange in HTTP/2 alone: two connections joined in memory, no sockets, no
+ * protobuf. Both halves are counted: request and answer are each written once and read once. The
+ * same exchange with bare nghttp2 calls is the floor; the difference is ours.
  *
  * usage: bench_h2 [commit] */
 #include "bench.h"

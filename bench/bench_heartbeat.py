@@ -4,8 +4,8 @@
 
 usage: bench_heartbeat.py BUILD_DIR [--small] [PART...]      parts: beats, own, killed, found, committed
 
-muster-beats sends rollout's Beat at fixed moments whether or not others were answered; a latency counts from the moment
-the beat was meant to leave. `beats`: as many workers as an interval of 500 ms makes 100,000 beats a second, over 500
+muster-beats sends rollout's Beat at fixed times, whether or not earlier ones were answered; a latency counts from the time
+when the beat was due. `beats`: as many workers as an interval of 500 ms makes 100,000 beats a second, over 500
 connections, in plaintext and over mTLS. `own`: 8,000 workers, each on its own mTLS connection with a warm second one
 (MUSTER_BENCH_WORKERS: another number).
 `killed`: the same while one replica, then the leader, is killed. `found`: when silent ones are found dead, by number.
@@ -58,7 +58,7 @@ class Members(Ours):
                 "--tls-name", "localhost"]
 
     def failures(self):
-        """Of all leaders so far, by their metrics."""
+        """The sum over all leaders so far, by their metrics."""
         return sum(int(float(line.split()[-1])) for node in self.nodes if node.running()
                    for line in node.page("/metrics")[1].splitlines()
                    if line.startswith("muster_member_failures_total"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the loop and its streams add to the bare system, in one run on one machine.
+/* The cost of the loop and its streams beside the bare system, in one run on one machine.
  *
  * An echo server three times: ours, plain libuv, and bare epoll; the client is the same blocking
  * code for all. The number that counts is the server thread's CPU per message, because the wall
@@ -108,7 +108,7 @@ static void uv_written(uv_write_t *write, int status)
     (void)status;
     free(CONTAINER_OF(write, struct uv_piece, write));
 }
-/* As a careful user of libuv would: try at once, keep a copy only of what did not go. */
+/* As a careful user of libuv: tries at once, copies only the bytes that were not sent. */
 static void uv_bytes(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
     uv_buf_t bytes = uv_buf_init(buf->base, (unsigned)(got > 0 ? got : 0));

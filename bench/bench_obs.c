@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What watching costs: a log line, a counter, an event line, a ring entry; and an HTTP page beside
- * a bare loop over poll, in one run on one machine. CPU is that of the process without the
+/* The cost of observation: a log line, a counter, an event line, a ring entry; and an HTTP page
+ * beside a bare loop over poll, in one run on one machine. CPU is that of the process without the
  * load generator. Best of several rounds. */
 #include "bench.h"
 

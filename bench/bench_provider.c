@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a provider costs its shard: a List of 500,000 machines, received, decoded and merged;
+/* The cost of a provider for its shard: a List of 500,000 machines, received, decoded and merged;
  * mutating calls, 40,000 under way.
  *
  * Peer in the same run: the same List by the generated decoder (message_stream). The provider is
@@ -62,7 +62,7 @@ static void on_removed(void *context, struct str id)
 }
 static const struct provider_list_events list_events = {on_machine, on_refused, on_removed};
 
-/* What the shard does with it. */
+/* Merges a machine as the shard does. */
 static enum err merge_machine(void *context, const struct machine_record *record)
 {
     struct merging *m = context;
@@ -373,7 +373,7 @@ static void bench_calls(void)
     }
     cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
     making = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    for (uint32_t i = 0; i < CALLS; i++) { /* what the bench itself costs */
+    for (uint32_t i = 0; i < CALLS; i++) { /* the cost of the bench itself */
         arena_init(&arena, 1 << 20);
         MUST(!generate_machine(&fleet, i % fleet.machines, &arena, &client.dimensions, &machine));
         arena_deinit(&arena);
@@ -388,7 +388,7 @@ static void bench_calls(void)
 
 /* --- the provider --- */
 
-/* It ends when its input does, and with us. */
+/* The stub ends with its input, and with this process. */
 static FILE *start_stub(char address[100])
 {
     char machines[16], needs[16], clusters[16];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the reference provider costs: `muster provider run` with 500,000 machines, as a process of
+/* The cost of the reference provider: `muster provider run` with 500,000 machines, as a process of
  * its own, called by the shard's client.
  *
  *   List of all, seconds, bytes and memory of both sides; of 20 changes
  *   Create one at a time (how long until it is answered) and many at once (how many a second), on
- *   the disk of --dir, and in memory, where a sync costs nothing: what the provider itself takes
+ *   the disk of --dir, and in memory, where a sync is free: the cost of the provider itself
  *   starting again from its file
  *
  * Peer: the original's kit, 5.1 to 5.8 s and 4.7 GB for such a List, 327 ms for a Create at 100,000

@@ -3,13 +3,13 @@
  * C-core (peer_grpc_core.c), plaintext and mutual TLS, under the same load generator in the same
  * run.
  *
- * The number that counts is the server's CPU per call, all its threads: on shared cores the rate
- * is mostly the neighbours'. Rounds alternate between the two servers and the best of each figure
- * is shown. Ours decodes and encodes protobuf, checks access, counts metrics; the peer returns
- * the bytes as they came, once by the shortest way its library has and once as a generic server.
- * Calls carry what a stock gRPC client sends; the 55 characters of traceparent that our own client
- * adds are measured beside it.
- * Where h2load is installed it asks both once more: a client that is nobody's own.
+ * The number that counts is the server's CPU per call, all its threads: on shared cores the rate is
+ * mostly the neighbours'. Rounds alternate between the two servers and the best of each figure is
+ * shown. Ours decodes and encodes protobuf, checks access, counts metrics; the peer returns the
+ * bytes as they came, once by the shortest way its library has and once as a generic server. Calls
+ * carry the headers of a stock gRPC client; the 55 characters of traceparent that our own client
+ * adds are measured beside it. Where h2load is installed it measures both again, as an independent
+ * client.
  *
  * Servers and generator are child processes: they die with us, and we end them by their own id. */
 #include <dirent.h>
@@ -86,7 +86,8 @@ static struct child start(const char *const *argv)
     return child;
 }
 
-/* What it prints, until its first line ends or, with `whole`, until it closes its output. */
+/* The output of a child, up to the end of its first line or, with `whole`, until the child closes
+ * its output. */
 static void read_output(struct child *child, char text[OUTPUT_MAX], bool whole)
 {
     size_t len = 0;
@@ -181,7 +182,7 @@ static void make_files(void)
     must(file && fwrite(body, sizeof body - 1, 1, file) == 1 && !fclose(file), paths[BODY]);
 }
 
-/* All of it: the authority leaves a lock beside its files. */
+/* All files, because the authority leaves a lock file, too. */
 static void remove_files(void)
 {
     DIR *all = opendir(dir);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 5,000 operators on one shard: what an idle session costs in memory, what a frame to it costs in
- * CPU, what a reconnect of all at once costs, and what a roll-up costs to read.
+/* 5,000 operators on one shard: memory of an idle session, CPU of a frame to it, cost of a
+ * reconnect of all at once, and cost of reading a roll-up.
  *
  * The operators are a process of their own on loopback; only the server's side is counted. The peer
  * of a frame is the same bytes written to a bare socket. */
@@ -43,7 +43,7 @@ struct shared { /* by parent and child */
     uint64_t heard, reconnects;
 };
 
-/* -- the operators: a child that connects when told and tells how many frames it has heard -- */
+/* -- the operators: a child that connects on command and counts the frames that it receives -- */
 
 struct peer {
     struct rpc_channel *channel;
@@ -68,7 +68,7 @@ static void on_message(void *owner, struct rpc_client_call *call, struct str byt
     __atomic_add_fetch(&child.shared->heard, 1, __ATOMIC_RELAXED);
 }
 
-/* The server ended it: again, at once. */
+/* The server ended the call: connect again at once. */
 static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome)
 {
     struct peer *o = owner;
@@ -101,7 +101,7 @@ static void dial(struct peer *o)
     MUST(!rpc_call_send(o->call, str_of(hello, (size_t)len + 4)));
 }
 
-/* All hang up at once when they are told to, and come back. */
+/* All operators hang up at once on command, and come back. */
 static void on_look(struct timer *timer)
 {
     uint64_t asked = __atomic_load_n(&child.shared->reconnects, __ATOMIC_RELAXED);
@@ -190,7 +190,7 @@ static void send_round(struct str frame)
     }
 }
 
-/* What the operators have heard wakes nobody here: with nothing to do we look again after a nap. */
+/* The operators' counters wake nobody here: an idle loop looks again after a short sleep. */
 static void turn_until(struct real_io *real, const uint64_t *value, uint64_t at_least)
 {
     while (__atomic_load_n(value, __ATOMIC_RELAXED) < at_least) {
@@ -372,5 +372,5 @@ int main(int argc, char **argv)
     measure_sessions(shared, &operators);
     kill(operators, SIGKILL);
     waitpid(operators, NULL, 0);
-    return 0; /* the system takes the rest back */
+    return 0; /* the system frees the rest */
 }

@@ -4,7 +4,7 @@
 
 usage: bench_shard.py BUILD [--quick]
 
-Measured of the shard alone: its CPU and memory (procfs), its own histograms of the decide thread. Limits stand beside.
+Measured of the shard alone: its CPU and memory (procfs), its own histograms of the decide thread. Limits are printed beside the figures.
   cold      from its start to ready: List, merge, first decision
   re-plan   the decision after all demand came at once
   actions   through the execute pool at a provider that takes 7 s, default settings
@@ -47,7 +47,7 @@ class Operators:
                                         stdout=subprocess.PIPE, text=True)
 
     def rollup(self, contract, rows):
-        """Every cluster says what it wants; returns when all were acknowledged."""
+        """Every cluster sends its demand; returns when all roll-ups were acknowledged."""
         self.count += 1
         path = os.path.join(self.directory, f"rollups-{self.count}")
         with open(path, "wb") as file:
@@ -96,7 +96,7 @@ class Shard:
                 found[name] += float(value)
         return found
 
-    def thought(self, numbers):
+    def decide_seconds(self, numbers):
         """Seconds of the decide thread in decisions so far."""
         return sum(numbers[f'bigfleet_shard_cycle_phase_duration_seconds_sum{{phase="{part}"}}'] for part in PARTS)
 
@@ -156,7 +156,7 @@ def run(directory):
         after = shard.numbers()
         cycles = after["bigfleet_shard_cycle_duration_seconds_count"] - before["bigfleet_shard_cycle_duration_seconds_count"]
         line("re-plan", f"{cycles:.0f} decisions while all demand came, "
-                        f"{1000 * (shard.thought(after) - shard.thought(before)) / max(cycles, 1):.0f} ms each on average "
+                        f"{1000 * (shard.decide_seconds(after) - shard.decide_seconds(before)) / max(cycles, 1):.0f} ms each on average "
                         "(limit 500 for a full one)")
         samples, last = [], shard.numbers()
         began, cpu = time.monotonic(), shard.cpu()
@@ -165,7 +165,7 @@ def run(directory):
             now = shard.numbers()
             count = now["bigfleet_shard_cycle_duration_seconds_count"] - last["bigfleet_shard_cycle_duration_seconds_count"]
             if count:
-                samples.append(1000 * (shard.thought(now) - shard.thought(last)) / count)
+                samples.append(1000 * (shard.decide_seconds(now) - shard.decide_seconds(last)) / count)
                 last = now
         samples.sort()
         line("steady", f"p50 {samples[len(samples) // 2]:.1f} ms, p99 {samples[-1]:.1f} ms of the decide thread over "
@@ -182,7 +182,7 @@ def run(directory):
             ended.append((time.monotonic() - began, last[name] - base[name]))
             underway = max(underway, last["bigfleet_shard_execute_inflight"])
             largest = max(largest, shard.resident())
-        # The demand is a heap that is worked off: what the pool can do shows in its best ten seconds.
+        # The demand is a backlog: the best ten seconds show the capacity of the pool.
         best = max((b[1] - a[1]) / (b[0] - a[0]) for a in ended for b in ended if b[0] - a[0] >= 10)
         line("actions", f"{ended[-1][1]:.0f} ended in {ended[-1][0]:.0f} s, {best:.0f} a second in the best ten (limit 5,000), at "
                         f"most {underway:.0f} under way; {1e6 * (shard.cpu() - cpu) / max(ended[-1][1], 1):.0f} us of CPU each, all "

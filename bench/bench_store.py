@@ -55,7 +55,7 @@ def addresses(side):
 
 
 def cpu_seconds(pids):
-    """Of all of them so far."""
+    """The sum over all replicas so far."""
     total = 0
     for pid in pids:
         with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
@@ -64,7 +64,7 @@ def cpu_seconds(pids):
 
 
 def fill(side, op, count, prefix):
-    """So many of it are there afterwards. What an election cost is made up for under another name."""
+    """Creates `count` of them; after an election the missing ones are created under another name."""
     done, took, rounds = 0, 0.0, []
     while done < count:
         got = load([side.leads()], side.pids(), "--store", speaks(side), "--op", op, "--streams", 256, "--connections", 4,
@@ -82,7 +82,7 @@ def fill_whole(side, op, count, prefix):
         raise SystemExit(f"{side.name}: an election while {count} were made; try again")
 
 
-# -- telling --
+# -- reporting --
 
 def figures(got):
     return (f"{got['rate']:9.0f}/s  p50 {got['p50_us'] / 1000:7.2f}  p99 {got['p99_us'] / 1000:7.2f} ms  "
@@ -270,7 +270,7 @@ def lose_leader(side, key):
 
 
 def go(sides):
-    """What an unmodified client sees: Go's clientv3 costs more than either server, so CPU says more than rates."""
+    """An unmodified client: Go's clientv3 costs more than either server, so CPU is a better figure than the rate."""
     program = build_go() if ETCD_API else None
     if not program:
         return
@@ -325,8 +325,8 @@ def holds(side, address, key, stale):
             return False
 
 
-def until(told):
-    while not told():
+def until(done):
+    while not done():
         time.sleep(0.002)
 
 

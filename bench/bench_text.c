@@ -2,8 +2,8 @@
 /* One event line written by text/ndjson.h and by jansson, in the same run.
  *
  * Three jobs, the same line: ours from the values; jansson from the values (build a tree, dump it,
- * drop it), which is what replacing ours would cost; and jansson's dump alone of a tree that is
- * there already, the kindest possible comparison. Best of several rounds, so that a neighbour's
+ * drop it), which would be the cost of a replacement; and jansson's dump alone of an existing tree,
+ * the comparison that favours jansson most. Best of several rounds, so that a neighbour's
  * burst does not count. */
 #include "bench.h"
 
@@ -88,7 +88,7 @@ static void dump_tree(const json_t *tree, struct buf *out)
     if (buf_append_byte(out, '\n')) abort();
 }
 
-/* The two writers must say the same before they are compared. */
+/* The two writers must write the same text before they are compared. */
 static void prove_equal(void)
 {
     struct event event;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What our TLS adds to OpenSSL's, in one run on one machine.
+/* The cost of our TLS beside OpenSSL's, in one run on one machine.
  *
  * Handshakes and records: our session against OpenSSL driven by hand over its own memory BIOs,
  * with the same certificates, ciphers and both sides in one thread, so that the difference is
- * ours. Then streams over loopback, TLS against plain, and what an idle connection keeps in
+ * ours. Then streams over loopback, TLS against plain, and the size of an idle connection in
  * memory. Best of several rounds; CPU is the thread's. */
 #include "bench.h"
 
@@ -83,7 +83,7 @@ static void remove_material(void)
 
 struct pair {
     struct tls_session *ends[2];
-    double cpu[2]; /* what each side's calls took */
+    double cpu[2]; /* CPU time of each side's calls */
 };
 
 static size_t pump(struct pair *pair, int from, int to)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs that make load show a server, and what they ask of it. */
+/* The TLS identity of load generators, and their check of the server. */
 #ifndef BENCH_CLIENT_TLS_H
 #define BENCH_CLIENT_TLS_H
 #include "io/io.h"

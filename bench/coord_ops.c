@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a claim costs on each store: acquire+release, compare and set, renew, and check(), one
- * caller, every URL in one run. Beside it the least that store could do for the same promise,
+/* The cost of a claim on each store: acquire+release, compare and set, renew, and check(), one
+ * caller, every URL in one run. Beside it the least that the store could do for the same promise,
  * measured in the same run:
- *   mem:    a mutex, taken and given back, and one look at the clock
+ *   mem:    a mutex, locked and unlocked, and one look at the clock
  *   file:   renew: lock a record, write 128 bytes, unlock. set: a synced file renamed into a synced
  *           directory. acquire+release: two files renamed into place, unsynced
- *   others: nothing here; bench_etcd.py has the same transaction sent by a bare client
- * check() stands beside one look at the clock. Of file: also how long until a killed holder's slot
- * is another's.
+ *   others: nothing here; bench_etcd.py sends the same transaction with a bare client
+ * check() is compared with one look at the clock. For file: also the time until another client has
+ * the slot of a killed holder.
  *
  *   coord_ops URL...            (%t in a URL: a directory of this run)
  *   coord_ops --hold URL GROUP  holds a slot until it is killed */

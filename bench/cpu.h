@@ -49,7 +49,7 @@ static inline uint64_t cpu_own_ns(void)
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
-/* What the servers and this process spend from begin to end. */
+/* The CPU time of the servers and of this process from begin to end. */
 enum { CPU_SERVERS_MAX = 16 };
 struct cpu_meter {
     pid_t pids[CPU_SERVERS_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libmuster adds to etcd: compare-and-set through coord_compare_and_set, beside the very same
- * transaction sent over src/rpc by a loop that does nothing else. Rounds alternate, so that both
- * meet the same neighbours. Run by bench_etcd.py, which starts the server.
+/* The overhead of libmuster over etcd: compare-and-set through coord_compare_and_set, beside the
+ * very same transaction sent over src/rpc by a loop that does nothing else. Rounds alternate, so
+ * that both meet the same neighbours. Run by bench_etcd.py, which starts the server.
  *
  *   etcd_overhead HOST:PORT ROUNDS CALLS */
 #include <string.h>

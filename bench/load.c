@@ -5,7 +5,7 @@
  * next begins when one ends. Open loop (`--rate`): calls begin at fixed moments whether or not
  * others have ended, and a latency counts from the moment the call was meant to begin, so a server
  * that stalls is not flattered by a client that waits for it. `--kind bidi`: each stream is one
- * long call, and what is counted is a message and its answer.
+ * long call, and a message with its answer is counted.
  *
  * One thread; latencies in a histogram that is right to 1.6 %. The CPU time of the servers given by
  * `--pid` is read from /proc over the measured part only, after `--warmup`. */
@@ -75,7 +75,7 @@ void load_stop_if_done(struct load *l)
 
 static void call_next(struct slot *slot);
 
-/* What the answer means: the operation's next call, or its end. */
+/* Handles the answer: begins the operation's next call, or ends it. */
 static void work_answered(struct slot *slot, struct str message)
 {
     struct load *l = slot->load;
@@ -245,7 +245,7 @@ void load_begin(struct slot *slot)
     call_next(slot);
 }
 
-/* -- the open loop: what is due by now begins now, and counts from when it was due -- */
+/* -- the open loop: begins all due calls; latencies count from the due times -- */
 
 static void on_tick(struct timer *timer)
 {
@@ -259,7 +259,7 @@ static void on_tick(struct timer *timer)
         if (due_ns > now) break;
         l->due_calls++;
         if (l->running >= l->plan.streams) {
-            l->missed += l->state == MEASURING; /* the bound on what may wait for the server */
+            l->missed += l->state == MEASURING; /* the bound on calls that wait for the server */
             continue;
         }
         slot = malloc(sizeof *slot);

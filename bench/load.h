@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generator's engine (load.c) and what its kinds of work add: one call after another of a
+/* The generator's engine (load.c) and its kinds of work: one call after another of a
  * store's operation (load_store.c), or watchers beside writers (load_watch.c). */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
@@ -20,15 +20,16 @@ enum {
 
 struct load;
 struct slot;
-/* Operations instead of calls as they stand. An operation is one call or several of a slot. */
+/* Operations instead of single calls. An operation is one call or several of a slot. */
 struct work {
     const char *name;
     bool bidi;    /* each slot has one long call, and a batch of messages under way on it */
-    bool watched; /* a write counts when every watcher knows it, and what counts are events */
+    bool watched; /* a write ends when every watcher received it; events are counted */
     bool stale;   /* a read that any member may answer */
     /* Appends the slot's next request; its path. */
     const char *(*next)(struct slot *slot, struct buf *request);
-    /* Operations that are done by this answer; 0: more calls belong to it; -1: it was refused. */
+    /* Number of operations that this answer completes; 0: the operation needs more calls; -1:
+     * refused. */
     int (*answered)(struct slot *slot, struct str message);
 };
 
@@ -45,7 +46,7 @@ struct plan {
     /* of a store's operations */
     const char *store, *op, *prefix;
     const struct work *work;
-    uint64_t count, keys; /* count: so many operations, and then it is over */
+    uint64_t count, keys; /* count: the run ends after so many operations */
     size_t value, batch, watchers, watch_connections;
 };
 struct slot { /* a stream of the closed loop, or one call of the open one */
@@ -63,7 +64,7 @@ struct place {
 };
 struct load {
     struct plan plan;
-    struct place places[8]; /* of the number that is another one for each call */
+    struct place places[8]; /* of the number that differs for each call */
     size_t place_count;
     struct real_io *real;
     struct io *io;
@@ -94,7 +95,7 @@ void load_die(const char *what, struct str text) __attribute__((noreturn));
 const struct work *load_work(const char *store, const char *op);
 
 /* -- load_watch.c -- */
-/* Opens the watchers and returns when each of them stands. */
+/* Opens the watchers and returns when every watcher has its snapshot. */
 void watches_open(struct load *load);
 void watches_end(struct load *load); /* cancels them; they end while the channels close */
 void watches_close(struct load *load);

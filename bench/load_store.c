@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of a store, by muster.v1.Coordination and by etcd's v3, as a client of each would
- * ask for them. Each slot is a client of its own, with keys of its own where an operation changes
- * what is there. */
+/* The operations of a store, by muster.v1.Coordination and by etcd's v3, as a client of each makes
+ * them. Each slot is a client of its own, with keys of its own where an operation changes
+ * keys. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ enum {
     BATCH_MAX = 1024,
 };
 
-/* -- what both have -- */
+/* -- common to both -- */
 
 bool field_next(struct str *rest, struct field *ret_field)
 {
@@ -78,7 +78,7 @@ static struct str name_of(const struct load *load, uint64_t number)
     return str_of(text, (size_t)len);
 }
 
-/* Another one for each operation, in no order, when there are `keys` to choose among. */
+/* A different number for each operation, in no order, below `keys`. */
 static uint64_t any_number(struct load *load)
 {
     uint64_t n = load->varied++;
@@ -108,7 +108,7 @@ struct identity {
     uint64_t client[2];
 };
 
-/* Every answer is taken before the next request: nothing older is asked for again. */
+/* Each client acknowledges every answer with its next request: no older request is repeated. */
 static Muster__V1__Request *identify(struct slot *slot, struct identity *identity)
 {
     muster__v1__request__init(&identity->request);
@@ -245,7 +245,7 @@ static const char *muster_lease(struct slot *slot, struct buf *request)
     m.owner = "bench";
     m.lease_id = data(room, sizeof room);
     room[0] = number + 1;
-    room[1] = 1; /* not drawn: another run renews them */
+    room[1] = 1; /* not random: another run renews the same leases */
     encode(&m.base, request);
     return "/muster.v1.Coordination/Create";
 }
@@ -254,14 +254,14 @@ static const char *muster_renew(struct slot *slot, struct buf *request)
 {
     Muster__V1__RenewRequest m = MUSTER__V1__RENEW_REQUEST__INIT;
     ProtobufCBinaryData ids[BATCH_MAX];
-    uint64_t rooms[BATCH_MAX][2];
+    uint64_t ids_at[BATCH_MAX][2];
 
     m.n_lease_ids = slot->load->plan.batch;
     m.lease_ids = ids;
     for (size_t i = 0; i < m.n_lease_ids; i++) {
-        rooms[i][0] = any_number(slot->load) + 1;
-        rooms[i][1] = 1;
-        ids[i] = data(rooms[i], sizeof rooms[i]);
+        ids_at[i][0] = any_number(slot->load) + 1;
+        ids_at[i][1] = 1;
+        ids[i] = data(ids_at[i], sizeof ids_at[i]);
     }
     encode(&m.base, request);
     return "/muster.v1.Coordination/Renew";
@@ -425,7 +425,7 @@ static int etcd_renewed(struct slot *slot, struct str message)
     return field_of(message, 3).value ? 1 : -1;
 }
 
-/* -- writes that watchers wait for: who wrote and when stands in the value -- */
+/* -- writes that watchers wait for: the value has the writer and the time -- */
 
 static struct str stamp(struct slot *slot)
 {
@@ -437,7 +437,7 @@ static struct str stamp(struct slot *slot)
     return str_of(value, len < VALUE_MAX ? len : VALUE_MAX);
 }
 
-static const char *muster_tell(struct slot *slot, struct buf *request)
+static const char *muster_notify(struct slot *slot, struct buf *request)
 {
     Muster__V1__PutRequest m = MUSTER__V1__PUT_REQUEST__INIT;
     struct identity identity;
@@ -450,7 +450,7 @@ static const char *muster_tell(struct slot *slot, struct buf *request)
     return "/muster.v1.Coordination/Put";
 }
 
-static const char *etcd_tell(struct slot *slot, struct buf *request)
+static const char *etcd_notify(struct slot *slot, struct buf *request)
 {
     Etcdserverpb__PutRequest m = ETCDSERVERPB__PUT_REQUEST__INIT;
     struct str value = stamp(slot);
@@ -472,7 +472,7 @@ static const struct work muster_works[] = {
     {.name = "claim", .next = muster_claim, .answered = muster_claimed},
     {.name = "lease", .next = muster_lease, .answered = muster_decided},
     {.name = "renew", .next = muster_renew, .answered = muster_renewed},
-    {.name = "watch", .next = muster_tell, .answered = muster_decided, .watched = true},
+    {.name = "watch", .next = muster_notify, .answered = muster_decided, .watched = true},
     {0},
 };
 static const struct work etcd_works[] = {
@@ -485,7 +485,7 @@ static const struct work etcd_works[] = {
     {.name = "claim", .next = etcd_claim, .answered = etcd_claimed},
     {.name = "lease", .next = etcd_lease, .answered = etcd_done},
     {.name = "renew", .next = load_etcd_renew, .answered = etcd_renewed, .bidi = true},
-    {.name = "watch", .next = etcd_tell, .answered = etcd_done, .watched = true},
+    {.name = "watch", .next = etcd_notify, .answered = etcd_done, .watched = true},
     {0},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watch fan-out: many watchers of one key beside the writers of that key, for both stores. A
- * writer's next write begins when every watcher knows the last one, so nobody is overrun, and what
- * counts is an event at a watcher, from when its write began.
+/* Watch fan-out: many watchers of one key and writers of that key, for both stores. A writer's next
+ * write begins when every watcher received the last one, so no watcher falls behind. The figure is
+ * an event at a watcher, from the begin of its write.
  *
  * muster: a stream for each watcher. etcd: a stream for each connection with its watchers on it, as
  * its own client does. */
@@ -19,7 +19,7 @@ struct watch_stream {
 };
 struct watches {
     bool etcd;
-    size_t stream_count, standing;
+    size_t stream_count, ready;
     struct watch_stream streams[];
 };
 
@@ -28,7 +28,7 @@ static void event(struct load *l, struct str value)
     uint64_t number, began_ns, now = load_now_ns(l);
     struct slot *slot;
 
-    if (value.len < 16) return; /* what was there before */
+    if (value.len < 16) return; /* a value of an earlier run */
     memcpy(&number, value.at, 8);
     memcpy(&began_ns, value.at + 8, 8);
     if (number >= l->plan.streams) return;
@@ -56,7 +56,7 @@ static void muster_message(struct load *l, struct str message)
                  in_event.number == 2 && field_next(&entry, &in_entry);)
                 if (in_entry.number == 2) event(l, in_entry.bytes);
     }
-    if (kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT && !more) l->watches->standing++;
+    if (kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT && !more) l->watches->ready++;
     if (kind == MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC)
         load_die("watch", STR("events were lost"));
 }
@@ -66,7 +66,7 @@ static void etcd_message(struct load *l, struct str message)
     struct field field, in_event, in_entry;
 
     for (struct str rest = message; field_next(&rest, &field);) {
-        if (field.number == 3) l->watches->standing++;
+        if (field.number == 3) l->watches->ready++;
         if (field.number == 4) load_die("watch", STR("cancelled"));
         if (field.number != 11) continue;
         for (struct str events = field.bytes; field_next(&events, &in_event);)
@@ -143,7 +143,7 @@ void watches_open(struct load *l)
             rpc_call_end(stream->call);
         }
     }
-    while (l->watches->standing < l->plan.watchers) real_io_turn(l->real, true);
+    while (l->watches->ready < l->plan.watchers) real_io_turn(l->real, true);
 }
 
 void watches_end(struct load *l)

@@ -8,7 +8,7 @@
  * length of a frame and the frame (OperatorMessage), lengths in 4 bytes, little end first. A
  * cluster that is new opens a session; every frame is sent; "acked" is printed when all were
  * acknowledged.
- * Every request for a blob is answered at once with 1 KiB. What else comes is read and forgotten.
+ * Every request for a blob is answered at once with 1 KiB. Other frames are read and ignored.
  * Ends with its input. */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A provider for benches: hundreds of thousands of machines in memory, acks after a fixed time,
- * next to no CPU. It keeps no fences, fails nothing and believes every request.
+ * next to no CPU. It checks no fences, never fails and accepts every request.
  *
  *   provider_stub ADDRESS MACHINES NEEDS CLUSTERS LATENCY_MS [SEED]
  *
@@ -9,8 +9,8 @@
  *
  *   List              everything, with a revision and tombstones; made once, streamed, kept until
  *                     something changes
- *   since_revision    what changed since, and a thousandth of all machines whose price it changes
- *                     now
+ *   since_revision    the changes since then, and a thousandth of all machines, whose price it
+ *                     changes now
  *   Create, Configure, Drain, Delete
  *                     done at once, answered LATENCY_MS later with the machine in its final state;
  *                     any number at a time
@@ -282,7 +282,7 @@ static void answer_later(struct rpc_call *call, const struct row *row)
     if (!timer_running(&stub.answer_timer)) timer_start(&stub.answer_timer, a->due);
 }
 
-/* The machine of a request, ready to be changed; NULL: answered already. */
+/* The machine of a request, for a change; NULL: already answered with an error. */
 static struct row *begin(struct rpc_call *call, const char *id, struct machine_record *ret_record)
 {
     struct row *row = map_get(&stub.by_id, str_from(id));
@@ -485,5 +485,5 @@ int main(int argc, char **argv)
     MUST(pthread_create(&thread, NULL, wait_for_end, NULL) == 0);
     real_io_run(stub.real);
     pthread_join(thread, NULL);
-    return 0; /* the table goes with the process */
+    return 0; /* the process frees the table */
 }

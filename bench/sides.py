@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benches of whole clusters share: three replicas of ours, three etcd members, one generator for both.
+"""Shared by the benches of whole clusters: three replicas of ours, three etcd members, one generator for both.
 
 A bench imports this first: it takes BUILD_DIR and the words after it from the command line, and goes on under the Python
 that has grpcio. With MUSTER_BENCH_RT=1 (root) servers and generator run under real-time priority, both sides alike.
@@ -45,7 +45,7 @@ def load(targets, pids, *words):
 
 
 def at_leader(find, measure):
-    """A round with an election in it, which a neighbour's compiler can bring about, is told and measured again."""
+    """A round with an election in it, which a busy neighbour can cause, is printed and measured again."""
     for _ in range(10):
         got = measure(find())
         if not got["errors"]:
@@ -90,8 +90,8 @@ class Theirs(etcd_cluster.Cluster):
     name = "etcd"
 
     def __init__(self):
-        told = subprocess.run(["etcd", "--version"], capture_output=True, text=True, check=True).stdout
-        self.version = "etcd " + told.split()[2]
+        version = subprocess.run(["etcd", "--version"], capture_output=True, text=True, check=True).stdout
+        self.version = "etcd " + version.split()[2]
         super().__init__(3, base=tempfile.gettempdir())
 
     def __enter__(self):
@@ -111,7 +111,7 @@ def three_of_ours():
 
 
 def three_of_etcd():
-    """With nobody in it where there is no etcd."""
+    """Without members where there is no etcd."""
     if shutil.which("etcd"):
         return Theirs()
     print("etcd: not installed (scripts/setup bench)")

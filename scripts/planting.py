@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planted bugs: lists of them, and the edits that plant them in a copy of the tree. What coord-mutants, history-mutants,
-sim-mutants and tests/mutants share."""
+"""Planted bugs: lists of them, and the edits that plant them in a copy of the tree. Used by coord-mutants, history-mutants,
+sim-mutants and tests/mutants."""
 import contextlib
 import os
 import shutil
@@ -11,8 +11,8 @@ REFRESH = "write the present lines behind '-', and the same lines with the bug b
 
 
 def mutants(path, words=(), **defaults):
-    """Of a list: == what is wrong, file: where, - lines as they are, + lines instead (as often as there are places),
-    red: what must go red, seeds: how many worlds must, test: which test must; other `name: text` lines as they stand.
+    """The bugs of a list: == what is wrong, file: where, - lines as they are, + lines instead (as often as there are places),
+    red: what must go red, seeds: how many worlds must, test: which test must; other `name: text` lines unchanged.
     Only those whose text has one of the words."""
     found = []
     with open(os.path.join(ROOT, path), encoding="utf-8") as lines:
@@ -82,7 +82,7 @@ def copy_tree(to):
 
 
 def build(tree, *targets):
-    """What it said when it failed; empty when it did not."""
+    """The output of a failed command; empty when it succeeded."""
     built = subprocess.run(["nice", "ninja", "-C", "build/plain", "-j2", "--quiet", *targets], cwd=tree, text=True,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return built.stdout or "it failed" if built.returncode else ""
@@ -90,7 +90,7 @@ def build(tree, *targets):
 
 @contextlib.contextmanager
 def planted(tree, mutant, *targets):
-    """The tree with the bug, built; gives why it cannot be, or nothing. Afterwards its texts are as they were."""
+    """Builds the tree with the bug; yields the reason when that fails, or "". Restores the sources afterwards."""
     texts = Texts(tree)
     wrong = texts.plant(mutant)
     before = {name: Texts(tree)[name] for name in texts}

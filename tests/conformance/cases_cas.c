@@ -140,7 +140,7 @@ static void b08(struct suite *s)
     WANT(cas(s->store, N("k"), made.revision, "b", COORD_TTL_KEEP, other), COORD_CONFLICT,
          COORD_R_NOT_OWNER); /* O1: the owner's name is not enough */
     EXPECT_EQ(value_is(s->store, N("k"), "a"), made.revision, "unchanged");
-    /* A new lease comes in the place of the one an entry has: a plain one has none. */
+    /* A new lease can replace the lease of an entry, but a plain entry has none. */
     coord_lease *none = NULL;
     coord_result plain = create(s->store, N("k3"), "a", 0, NULL, NULL);
     WANT(plain, COORD_OK, COORD_R_CREATED);
@@ -182,7 +182,7 @@ static void b10(struct suite *s)
     int64_t ttl_ms = suite_short_ttl(s);
     coord_result made = create(s->store, N("k"), "a", ttl_ms, "o", &lease);
     WANT(made, COORD_OK, COORD_R_CREATED);
-    /* A second lease of the same length: when it is over, so would the first be. */
+    /* A second lease of the same length: when it has expired, the first would have, too. */
     WANT(create(s->store, N("clock"), "a", ttl_ms, "o", &watcher), COORD_OK, COORD_R_CREATED);
     coord_result r = cas(s->store, N("k"), made.revision, "b", 0, lease);
     WANT(r, COORD_OK, COORD_R_UPDATED);
@@ -223,7 +223,8 @@ static void b11(struct suite *s)
 
 void worker_cas_delete(struct worker *w)
 {
-    /* Even workers set, odd ones delete, both what they know to be there: revision `a` of key b. */
+    /* Even workers set and odd ones delete, each with the revision that it knows: revision `a` of
+     * key b. */
     char key[NAME_CAP];
     (void)snprintf(key, sizeof key, "%s/race-%ld", w->prefix, w->b);
     struct history_op op = {.op = w->index % 2 == 0 ? COORD_OP_CAS : COORD_OP_DELETE,
@@ -317,8 +318,8 @@ static void b16(struct suite *s)
 {
     struct loss_seen reported = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
     coord_lease *lease = NULL;
-    /* Its own renewals come so rarely that only the store can report it; where it does not report,
-     * the renewal at a third of the TTL does. */
+    /* Its own renewals come so rarely that only the store can report the loss; if the store does
+     * not, the renewal at a third of the TTL does. */
     WANT(create(s->store, N("k"), "a", 3 * suite_short_ttl(s), "o", &lease), COORD_OK,
          COORD_R_CREATED);
     WANT(coord_keep(lease, on_lost, &reported), COORD_OK, ANY_REASON);

@@ -102,7 +102,7 @@ static void a05(struct suite *s)
         won += history.ops[i].code == COORD_OK;
         lost += history.ops[i].code == COORD_EXISTS;
     }
-    SUB(suite_check(s, &history)); /* two winners of one key: a revision that is not larger */
+    SUB(suite_check(s, &history)); /* two winners would show as a revision that does not grow */
     history_deinit(&history);
     EXPECT_EQ(won, keys, "one winner a key");
     EXPECT_EQ(lost, keys * (clients - 1), "all others EXISTS");
@@ -134,7 +134,7 @@ static void a06(struct suite *s)
 
 static void a07(struct suite *s)
 {
-    if (!s->stepped) { /* nobody but the caller can be kept from looking */
+    if (!s->stepped) { /* only a stepped clock keeps the store from expiring it first */
         a06(s);
         return;
     }
@@ -186,7 +186,7 @@ static void a10(struct suite *s)
                coord_code_name(r.code), coord_reason_name(r.reason));
         EXPECT(r.text[0] != '\0', "bad key %zu learns why", i);
     }
-    longest[0] = 'c'; /* 512 is fine: nothing else is taken for too long */
+    longest[0] = 'c'; /* 512 bytes are allowed: no other limit applies first */
     memcpy(longest, s->prefix, strlen(s->prefix));
     longest[strlen(s->prefix)] = '/';
     coord_result r =
@@ -255,7 +255,7 @@ static void a15(struct suite *s)
 
 static void a16(struct suite *s)
 {
-    /* What collects is the store's own; a store opened anew is as far as a client can go. */
+    /* Garbage collection is the store's own; a client can only open the store again. */
     coord_result made = create(s->store, N("k"), "v", 0, NULL, NULL);
     WANT(made, COORD_OK, COORD_R_CREATED);
     coord_result gone = coord_delete(s->store, NULL, text(N("k")), COORD_ANY, NULL);

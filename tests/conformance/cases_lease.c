@@ -8,7 +8,7 @@
 
 #include "cases.h"
 
-/* What a keeper reported. */
+/* The loss that a keeper reported. */
 struct loss_seen {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -166,7 +166,7 @@ static void d04(struct suite *s)
         (void)snprintf(leaf, sizeof leaf, "k%d", i);
         struct name key = suite_name(s, leaf);
         WANT(create(s->store, key.text, "v", ttl_ms, "o", &lease), COORD_OK, COORD_R_CREATED);
-        /* To just before the end, so that the third racer's step, or luck, decides. */
+        /* To just before the end, so that the third racer's step, or chance, decides. */
         suite_pass_ms(s, s->stepped ? ttl_ms - 1 : ttl_ms - 2 + i % 4);
         struct racer racers[3];
         pthread_t threads[3];
@@ -284,8 +284,8 @@ static int64_t keeper_ttl(const struct suite *s)
     return least + patience_outage_ms(); /* a margin of 200 ms */
 }
 
-/* A keeper whose renewals do not come back in time stops before another can be let in. True: it
- * did; else `why` says what was wrong, perhaps only a machine that gave no core for 200 ms. */
+/* A keeper whose renewals get no answer in time stops before another client can acquire. True: it
+ * stopped; else `why` has the reason, perhaps only a machine that gave no core for 200 ms. */
 static bool lost_in_time(struct suite *s, coord_store *faulty, const char *group, int want_reason,
                          const char **why)
 {
@@ -457,7 +457,7 @@ static void d14(struct suite *s)
     }
     while (ended < keys) {
         EXPECT(coord_watch_next(watch, 60000, &event) == 1, "%d of %d endings", ended, keys);
-        if (event.type == COORD_PROGRESS) { continue; } /* a store may say it at any time */
+        if (event.type == COORD_PROGRESS) { continue; } /* a store may send progress at any time */
         EXPECT_EQ(event.type, COORD_EXPIRE, "only endings");
         ended++;
     }
@@ -619,7 +619,7 @@ static void d20(struct suite *s)
     coord_lease *lease = NULL, *none = NULL;
     unsigned char blob[4096];
     int64_t ttl_ms = suite_short_ttl(s);
-    coord_store *fresh = suite_open(s); /* has seen nothing of it, and nobody else is there */
+    coord_store *fresh = suite_open(s); /* has not observed the lease; no other client is open */
     if (fresh == NULL) { return; }
     WANT(create(s->store, N("k"), "v", ttl_ms, "o", &lease), COORD_OK, COORD_R_CREATED);
     ttl_ms = coord_lease_ttl_ms(lease);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random calls, one after the other, put to this store and to a memory store: the same answers.
+/* Random calls, one after the other, to this store and to a memory store: both must answer alike.
  *
- * The memory store is the contract as a pure function, so what differs is wrong in one of the two,
- * or the contract does not say. Left out for the latter: calls with two things wrong at once (any
- * may be reported first), and why a lease is over. Nothing expires here: time is of other cases. */
+ * The memory store is the contract as a pure function, so a difference is a bug in one of the two,
+ * or the contract leaves the answer open. Such calls are left out: calls with two mistakes (either
+ * may be reported), and the reason why a lease is over. Nothing expires here; other cases test
+ * time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ struct hand {
     coord_lease *lease[STORES];
     int group; /* of its slot, + 1; 0: none */
     const char *owner;
-    bool robbed; /* of one key: what the others' release, or a new key, answers is not said */
+    bool robbed; /* a key of it was taken: some answers are left open by the contract */
 };
 struct duel {
     struct suite *s;
@@ -78,7 +79,7 @@ static void put_down(struct hand *h)
     *h = (struct hand){.robbed = false};
 }
 
-/* The same code, reason and numbers that are not a store's own. */
+/* The same code, reason and numbers, except numbers that each store draws itself. */
 static void compare(struct duel *d)
 {
     struct suite *s = d->s;
@@ -158,7 +159,7 @@ static void do_cas(struct duel *d)
     int key = pick(d, KEYS), how = pick(d, 4);
     struct hand *own = d->holder[key] >= 0 ? &d->actors[d->holder[key]] : NULL;
     struct name name;
-    /* One argument wrong at most: a stale revision with the right lease, or a wrong lease. */
+    /* At most one argument is wrong: a stale revision with the right lease, or a wrong lease. */
     bool stranger = d->leased[key] && (own == NULL || how == 1);
     bool stale = !stranger && how == 0;
     int64_t ttl_ms = how == 3 && own != NULL ? 0 : COORD_TTL_KEEP;
@@ -239,7 +240,7 @@ static void do_acquire(struct duel *d)
     if (d->group_size[group] == 0) { d->group_size[group] = 1 + (uint32_t)pick(d, 3); }
     coord_slot_request request = COORD_SLOT_REQUEST_INIT;
     request.group = text(group_name(d, group, &name));
-    /* Another count by an owner who has nothing: else two things would be wrong. */
+    /* Another count, by an owner without a slot: else the call would have two mistakes. */
     request.slot_count = d->group_size[group] + (how == 0 ? 1 : 0);
     request.owner = how == 0 ? "nobody" : owners[pick(d, 3)];
     request.flags = how == 1 ? COORD_TAKEOVER_SAME_OWNER : 0;
@@ -247,12 +248,14 @@ static void do_acquire(struct duel *d)
     request.ttl_ms = suite_long_ttl(d->s);
     (void)snprintf(d->what, sizeof d->what, "acquire g%d as %s%s", group, request.owner,
                    how == 1 ? ", taking over" : "");
-    if (how == 0 && d->group_revision[group][0] == 0) { return; } /* it would make the group so */
+    if (how == 0 && d->group_revision[group][0] == 0) {
+        return;
+    } /* it would create the group with that count */
     for (int i = 0; i < STORES; i++) {
         d->result[i] = coord_acquire_slot(d->store[i], NULL, &request, &h->lease[i]);
     }
     if (d->result[0].code == COORD_OK) {
-        for (int i = 0; i < HANDS; i++) { /* who was overtaken */
+        for (int i = 0; i < HANDS; i++) { /* the holder that lost the slot */
             struct hand *old = &d->actors[i];
             if (old->group == group + 1 && strcmp(old->owner, request.owner) == 0) {
                 old->robbed = true;
@@ -316,7 +319,8 @@ static void do_resize(struct duel *d)
     }
 }
 
-/* The keys of a lease that is over: released, or out of everybody's reach until it has run out. */
+/* The keys of a lease that is over: deleted by a release, or out of reach until the lease expires.
+ */
 static void lose_keys(struct duel *d, const struct hand *h, bool released)
 {
     for (int key = 0; key < KEYS; key++) {

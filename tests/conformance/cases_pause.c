@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What needs no hand on the server of D10, and F03: holders that are stopped. */
+/* The part of D10 that needs no control over the server, and F03: holders that are stopped. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cases.h"
 
-/* A stopped holder, its slot taken by `next`. False: the case failed. */
+/* Stops a holder whose slot `next` then takes. False: the case failed. */
 static bool overtake(struct suite *s, bool keep, struct helper *h, uint64_t *ret_old_token,
                      coord_lease **next)
 {

@@ -77,7 +77,8 @@ void worker_acquire_one(struct worker *w)
     uint64_t handle = 0;
     (void)snprintf(group, sizeof group, "%s/g", w->prefix);
     (void)snprintf(owner, sizeof owner, "w%u", w->index);
-    /* Nobody lets go: a dead worker's slot must not come free within the case. */
+    /* No worker releases its slot; the slot of a dead worker must not become free within the case.
+     */
     coord_result r =
         noted_acquire(w, group, (uint32_t)w->a, (uint32_t)w->a, owner, 60000, 0, &lease, &handle);
     if (r.code != COORD_OK && r.code != COORD_EXISTS) { w->failed = 1; }
@@ -89,7 +90,7 @@ static void c02(struct suite *s)
     struct history history = {0};
     bool taken[3] = {false, false, false};
     int won = 0;
-    /* Threads: a process that ends gives its slots back. */
+    /* Threads, because a process that ends releases its slots. */
     if (!workers_threads(s, "acquire_one", 10, 3, 0, &history)) { return; }
     for (size_t i = 0; i < history.count; i++) {
         const struct history_op *op = &history.ops[i];
@@ -124,7 +125,7 @@ void worker_churn(struct worker *w)
         } else if (r.code == COORD_EXISTS) {
             real_sleep_ms(1 + rand_r(&seed) % 10);
         } else if (r.code != COORD_UNAVAILABLE && r.code != COORD_EXPIRED) {
-            w->failed = r.code; /* EXPIRED: an outage outlasted what was granted in it */
+            w->failed = r.code; /* EXPIRED: the outage was longer than the TTL */
             return;
         }
     }
@@ -350,7 +351,7 @@ void worker_takeover(struct worker *w)
     coord_result r =
         noted_acquire(w, group, 1, 1, "me", 60000, COORD_TAKEOVER_SAME_OWNER, &lease, &handle);
     if (r.code == COORD_OK) {
-        /* The process that came second has taken it; the first may know only now. */
+        /* The second process has taken the slot; the first may learn it only now. */
         real_sleep_ms(50);
         (void)noted_renew(w, lease, handle);
         coord_lease_unref(lease);
@@ -421,7 +422,7 @@ static void c16(struct suite *s)
 {
     coord_lease *lease = NULL, *next = NULL;
     int64_t ttl_ms = suite_short_ttl(s), cooldown_ms = s->stepped ? 2000 : 1000;
-    int64_t start_ns = real_now_ns(); /* before it is sent: the answer may be late */
+    int64_t start_ns = real_now_ns(); /* before the call, because the answer may be late */
     coord_result r = acquire_at(s, N("g"), 1, "a", ttl_ms, COORD_NO_SLOT, cooldown_ms, 0, &lease);
     WANT(r, COORD_OK, COORD_R_ACQUIRED);
     if (s->stepped) {
@@ -519,7 +520,7 @@ static void c20(struct suite *s)
     EXPECT(r.code == COORD_INVALID || r.code == COORD_CONFLICT, "a slot is no plain key: %s",
            coord_code_name(r.code));
     WANT(coord_renew(lease, NULL), COORD_OK, COORD_R_RENEWED);
-    /* A plain key beside the slots is neither a slot nor listed as one. */
+    /* A plain key under the group is not a slot and is not listed as one. */
     WANT(create(s->store, N("g/plain"), "v", 0, NULL, NULL), COORD_OK, COORD_R_CREATED);
     WANT(create(s->store, N("g2"), "v", 0, NULL, NULL), COORD_OK, COORD_R_CREATED);
     coord_holders *holders = NULL;

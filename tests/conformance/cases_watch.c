@@ -6,7 +6,7 @@
 
 #include "cases.h"
 
-/* -- a reader that keeps what the events say, and the rules of a watch (W1-W5) -- */
+/* -- a reader that applies events to its view and checks the rules of a watch (W1-W5) -- */
 
 enum { VIEWS = 512 };
 struct view {
@@ -40,7 +40,7 @@ static struct view *view_of(struct reader *r, coord_str key)
     return v;
 }
 
-/* One event, judged. False: none came, or the case failed. */
+/* Reads and checks one event. False: none came, or the case failed. */
 static bool read_one(struct reader *r, int64_t wait_ms)
 {
     struct suite *s = r->s;
@@ -66,7 +66,7 @@ static bool read_one(struct reader *r, int64_t wait_ms)
     case COORD_SNAPSHOT_END:
         if (!r->snapshot) { wrong = "the end of no snapshot"; }
         r->snapshot = false;
-        for (size_t i = 0; i < r->count; i++) { /* what it lacks is gone */
+        for (size_t i = 0; i < r->count; i++) { /* keys missing in the snapshot are gone */
             if (!r->views[i].in_snapshot) { r->views[i].live = false; }
         }
         break;
@@ -113,7 +113,7 @@ static void read_snapshot(struct suite *s, struct reader *r)
 /* Reads until the key has that revision, or a later one. */
 static void read_until(struct suite *s, struct reader *r, const char *key, uint64_t revision)
 {
-    for (;;) { /* ends: nothing comes for 30 s */
+    for (;;) { /* ends when nothing comes for 30 s */
         const struct view *v = view_of(r, text(key));
         if (v != NULL && v->revision >= revision && !r->snapshot) { return; }
         EXPECT(read_one(r, 30000), "W3: the last state of %s never came", key);
@@ -130,7 +130,7 @@ static void compare_views(struct suite *s, struct reader *r)
     }
 }
 
-/* A store may say how far it is at any time: that is no change. */
+/* Skips progress events, which a store may send at any time. */
 #define NEXT(reader, want_type, why)                                                               \
     do {                                                                                           \
         do {                                                                                       \
@@ -182,7 +182,7 @@ void worker_list(struct worker *w)
         coord_holders *holders = NULL;
         coord_result r = coord_list_holders(w->store, NULL, text(group), &holders);
         if (r.code == COORD_OK) {
-            /* Without an instant to belong to, rows may be of different moments. */
+            /* A list that is not atomic may mix rows of different moments. */
             w->failed |= holders->atomic && holders->count > (size_t)w->b;
             for (size_t i = 0; i < holders->count; i++) {
                 w->failed |= i > 0 && holders->rows[i].slot <= holders->rows[i - 1].slot;
@@ -304,7 +304,7 @@ static void h04(struct suite *s)
     coord_result last = create(s->store, N("last"), "v", 0, NULL, NULL);
     WANT(last, COORD_OK, COORD_R_CREATED);
     SUB(read_until(s, &reader, N("last"), last.revision));
-    for (int i = 0; i < 20; i++) { /* where keys have no common order, each must come in the end */
+    for (int i = 0; i < 20; i++) { /* without a common order of keys each must come in the end */
         char leaf[16];
         (void)snprintf(leaf, sizeof leaf, "k%d", i);
         uint64_t now = value_is(s->store, N(leaf), NULL);
@@ -377,7 +377,7 @@ static void h07(struct suite *s)
     SUB(open_reader(s, &reader, s->store, s->prefix, COORD_WATCH_BUCKET));
     SUB(read_snapshot(s, &reader));
     coord_result last = {0};
-    for (int i = 0; i < changes; i++) { /* nobody reads, and nobody is held up */
+    for (int i = 0; i < changes; i++) { /* no one reads, and no writer is blocked */
         char leaf[16];
         (void)snprintf(leaf, sizeof leaf, "k%d", i / 2 % 50);
         if (i % 2 == 0) {
@@ -441,7 +441,7 @@ static void h11(struct suite *s)
         WANT(coord_delete(s->store, NULL, text(N(outside[i])), COORD_ANY, NULL), COORD_OK,
              COORD_R_DELETED);
     }
-    if (suite_has(s, COORD_CAP_SLOTS)) { /* a group's record is nobody's business */
+    if (suite_has(s, COORD_CAP_SLOTS)) { /* a group's own record is not shown */
         WANT(acquire(s->store, N("b"), 1, "o", suite_long_ttl(s), 0, &lease), COORD_OK,
              COORD_R_ACQUIRED);
         NEXT(&reader, COORD_PUT, "the slot");

@@ -25,12 +25,12 @@ void history_deinit(struct history *history)
     *history = (struct history){0};
 }
 
-/* -- a life: one grant, from acquire to whatever ended it -- */
+/* -- a life: one grant, from acquire to its end -- */
 
 struct life {
     const struct history_op *grant;
-    int64_t from_ns, to_ns; /* certain */
-    int64_t lives_to_ns;    /* TTL after the last call that was answered OK */
+    int64_t from_ns, to_ns; /* when it certainly lived */
+    int64_t lives_to_ns;    /* TTL after the last call that returned OK */
     bool closed;
 };
 
@@ -92,7 +92,7 @@ static bool read_handle(const struct history_op **ops, size_t count, struct life
         } else if (op->op == COORD_OP_RENEW && op->code == COORD_OK) {
             if (lives_to_ns > life->lives_to_ns) { life->lives_to_ns = lives_to_ns; }
         } else if ((op->op == COORD_OP_RELEASE || op->code == COORD_EXPIRED) && !life->closed) {
-            /* Not certain any more from the call on, whatever it was answered. */
+            /* From the call on the lease is not certain any more, whatever the answer was. */
             life->closed = true;
             life->to_ns = op->called_ns;
         }
@@ -105,7 +105,7 @@ static bool read_handle(const struct history_op **ops, size_t count, struct life
 
 struct edge {
     int64_t at_ns;
-    int step; /* +1, -1; at one instant the ends come first */
+    int step; /* +1, -1; at the same instant ends come first */
     const struct life *life;
 };
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what all clients did and saw, and says whether a store that keeps its contract could have
- * answered so. Knows no store: only calls, replies and times.
+/* Reads everything that clients did and saw, and checks whether a store that keeps its contract
+ * could have answered like this. It does not know the store: only calls, replies and times.
  *
- *   holders   at no instant do more grants of a group live for certain than it may have: certain is
- *             from the reply of an acquire to the call of its release, but no longer than TTL after
- *             the call of the last acquire or renewal that was answered OK; and of one slot, one
+ *   holders   at no instant a group has certainly more live grants than slots, or a slot more than
+ *             one. A grant certainly lives from the reply of its acquire to the call of its
+ *             release, but no longer than TTL after the call of the last acquire or renewal that
+ *             returned OK
  *   tokens    of one key or slot: each used once, larger when granted later
  *   revisions of one key: each used once, larger when changed later; a read never goes back
- *   final     after a handle was answered EXPIRED no later call with it is answered OK
+ *   final     after a handle returned EXPIRED no later call with it returns OK
  *
- * "Later" is: called after the other's reply had come. Calls that overlap have no order, so the
- * checker never complains about what could have been. All times must be of one clock. */
+ * "Later" means: called after the other reply had come. Calls that overlap have no order, so the
+ * checker never reports a possible history. All times must be of one clock. */
 #ifndef TESTS_CONFORMANCE_CHECKER_H
 #define TESTS_CONFORMANCE_CHECKER_H
 #include <muster/coord.h>
@@ -19,10 +20,10 @@
 enum { HISTORY_KEY_CAP = 64 };
 struct history_op {
     int op;           /* enum coord_op: CREATE, CAS, DELETE, GET, ACQUIRE, RENEW, RELEASE */
-    int code, reason; /* of the reply; UNAVAILABLE: nothing is known */
+    int code, reason; /* of the reply; UNAVAILABLE: result unknown */
     uint32_t client;
     uint32_t slot;      /* ACQUIRE */
-    uint32_t slots_max; /* ACQUIRE: the most the group may have; RENEW and RELEASE of a slot, too */
+    uint32_t slots_max; /* ACQUIRE: most slots of the group; RENEW, RELEASE of a slot, too */
     uint64_t handle;    /* of the lease, unique over all clients; 0: none */
     uint64_t revision, token;
     int64_t called_ns, replied_ns;
@@ -38,6 +39,6 @@ bool history_add(struct history *history, const struct history_op *op);
 void history_deinit(struct history *history);
 
 enum { CHECKER_TEXT_CAP = 256 };
-/* True: nothing wrong. Else `why` names the rule and the ops. Sorts the history. */
+/* True: no fault. Else `why` names the rule and the calls. Sorts the history. */
 bool checker_run(struct history *history, char why[CHECKER_TEXT_CAP]);
 #endif

@@ -10,8 +10,8 @@
 
 enum {
     AGAIN_MS = 50,
-    OUTAGES = 8,         /* so many one after the other, and it is not an outage */
-    UNHURRIED_MS = 5000, /* the library's own time-out: who names a longer one has time */
+    OUTAGES = 8,         /* more failures in a row are no outage */
+    UNHURRIED_MS = 5000, /* the library's own time-out; a longer one is patient */
 };
 static int64_t outage_ms;
 static _Atomic int unanswered; /* since the case began */
@@ -40,7 +40,7 @@ struct patience {
     const coord_call *call; /* to make it with */
     coord_call own;
     int64_t until_ns;
-    bool hurried; /* a time-out of the case's own, which it may want to see run out */
+    bool hurried; /* a short time-out of the case, which may want it to expire */
 };
 
 static void begin(struct patience *p, const coord_call *call)

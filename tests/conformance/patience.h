@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a careful user does while servers come and go: asks again, under the same request id, as
- * long as the answer is UNAVAILABLE (A8, A10). Cases are written against the calls of coord.h; with
- * --outages each of these is its patient twin, and no case knows. Who names a time-out
- * shorter than the usual is in a hurry, and is not asked for again. */
+/* A careful client while servers stop and start: repeats a call under the same request id as
+ * long as the answer is UNAVAILABLE (A8, A10). Cases use the calls of coord.h; with
+ * --outages each of these calls is replaced by its patient twin. A call with a time-out
+ * shorter than usual is not repeated. */
 #ifndef TESTS_CONFORMANCE_PATIENCE_H
 #define TESTS_CONFORMANCE_PATIENCE_H
 #include <muster/coord.h>
@@ -10,7 +10,7 @@
 /* How long outages last at most; 0: there are none. Set once, before the first call. */
 void patience_set(int64_t outage_ms);
 int64_t patience_outage_ms(void);
-/* How many calls the store left without an answer for the default time since patience_begin(): a
+/* Number of calls that the store did not answer within the default time since patience_begin(): a
  * real server whose disk stopped. */
 void patience_begin(void);
 int patience_unanswered(void);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The race this library is for: two start the same singleton at once, again and again, and each
- * time exactly one wins.
+/* The race that this library is for: two clients start the same singleton at once, repeatedly, and
+ * each time exactly one wins.
  *
  *   coord_race --url URL [--rounds N]        prints TAP; %t in URL: a directory of this run
  *
- * Two processes that live through all rounds (threads on a store of one process). A round: both are
- * reported the same moment, wait for it without sleeping, and ask; in turn for the slot of a group of
- * one, for a key that must be absent, and for the slot of a group that never was. The winner gives
- * it back before the next round. Tokens must rise from round to round. How many pairs of calls did
- * overlap is printed: a race that nobody runs proves nothing. */
+ * Two processes live through all rounds (threads on a store of one process). In a round both
+ * receive the same start time, wait for it without sleeping, and call: in turn for the slot of a
+ * group of one, for a key that must be absent, and for the slot of a new group. The winner releases
+ * before the next round. Tokens must rise from round to round. The number of pairs of calls that
+ * overlapped is printed, because a race without overlap tests nothing. */
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 enum { RACERS = 2, TTL_MS = 60000 };
-#define LEAD_NS 60000 /* between the word and the moment: both have woken by then */
+#define LEAD_NS 60000 /* between the message and the start time: both have woken by then */
 
 struct order {
     int64_t at_ns;
@@ -172,10 +172,10 @@ static bool hear(struct racer *racers, struct report *reports)
 
 struct totals {
     long overlapped, won[RACERS];
-    uint64_t last[2]; /* token of the slot, of the key; new groups begin anew */
+    uint64_t last[2]; /* tokens of the slot and of the key; a new group has new tokens */
 };
 
-/* One round; false with a complaint printed. */
+/* One round; false with a printed fault. */
 static bool run_round(struct racer *racers, long round, struct totals *totals)
 {
     struct report reports[RACERS];
@@ -263,7 +263,7 @@ static int judge(const char *url, const char *name, long rounds, char **argv)
            round, (now_ns() - began_ns) / 1000000, totals.overlapped, totals.won[0], totals.won[1]);
     printf("%s 1 - two start the same singleton %ld times: one wins each time\n",
            fine ? "ok" : "not ok", rounds);
-    /* Where a call takes a microsecond a busy machine may never show two at once. */
+    /* When a call takes a microsecond, a busy machine may never run two at once. */
     bool raced = totals.overlapped > 0 || strncmp(url, "mem:", 4) == 0;
     printf("%s 2 - calls did overlap\n1..2\n", raced ? "ok" : "not ok");
     return fine && raced ? 0 : 1;

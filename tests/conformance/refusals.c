@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a capability bit is unset the case is: UNSUPPORTED, and nothing has changed. */
+/* The case for an unset capability bit: UNSUPPORTED, and nothing has changed. */
 #include "cases.h"
 
 static void refuse_create(struct suite *s)
@@ -58,7 +58,7 @@ static void refuse_shrink(struct suite *s)
     coord_holders_free(after);
     (void)coord_release(lease, NULL);
     coord_lease_unref(lease);
-    WANT(late, COORD_CONFLICT, COORD_R_REVISION); /* it lost a race; that it is fewer is not why */
+    WANT(late, COORD_CONFLICT, COORD_R_REVISION); /* a lost race; not because of the count */
 }
 
 static void refuse_cooldown(struct suite *s)
@@ -125,9 +125,9 @@ void refuse(struct suite *s, uint32_t missing)
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if ((missing & table[i].bit) != 0) {
             table[i].run(s);
-            return; /* the first one missing: the others need it */
+            return; /* the first missing bit: the others need it */
         }
     }
-    /* Promises without a call of their own: order, atomic lists, who waits. */
+    /* Promises without a call of their own: order, atomic lists, the order of waiters. */
     suite_skip(s, "this store does not promise it (bits 0x%x)", missing);
 }

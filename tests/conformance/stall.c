@@ -40,6 +40,6 @@ void stall_begin(void)
 
 int64_t stall_longest_ms(void)
 {
-    int64_t late = late_ns(); /* who asks may have woken before the one that watches */
+    int64_t late = late_ns(); /* the caller may have woken before the watching thread */
     return (late > atomic_load(&longest_ns) ? late : atomic_load(&longest_ns)) / MSEC;
 }

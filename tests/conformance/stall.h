@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the machine gave us a core: a thread that sleeps for a moment, again and again, and notes
- * by how much it woke late. A case over the real clock takes steps "before the TTL is over"; where
- * that was not so its verdict says nothing about the store. */
+/* Whether the machine gave the process a core: a thread sleeps for short moments and records how
+ * late it woke. A case over the real clock relies on steps "before the TTL is over"; if a stall
+ * broke that, the verdict does not concern the store. */
 #ifndef TESTS_CONFORMANCE_STALL_H
 #define TESTS_CONFORMANCE_STALL_H
 #include <stdint.h>

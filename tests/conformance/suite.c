@@ -135,14 +135,14 @@ int64_t suite_long_ttl(const struct suite *s)
 
 int64_t suite_short_ttl(const struct suite *s)
 {
-    /* Not shorter than a loaded machine may take between a grant and the next line of a case. */
+    /* Longer than a loaded machine needs between a grant and the next line of a case. */
     int64_t least = s->stepped ? s->limits.ttl_min_ms : 500;
     return (s->limits.ttl_min_ms > least ? s->limits.ttl_min_ms : least) + patience_outage_ms();
 }
 
 void suite_pass_ttl(struct suite *s, int64_t ttl_ms)
 {
-    /* A clock may stop in outages: half of the time, at most. */
+    /* A server's clock may stop during outages, for at most half of the time. */
     int64_t more_ms = patience_outage_ms() > 0 ? ttl_ms + patience_outage_ms() : 50;
     suite_pass_ms(s, ttl_ms + (s->stepped ? 1 : more_ms));
 }
@@ -354,18 +354,18 @@ static void run_once(struct suite *s, const struct test_case *c, const char *run
     while (s->other_count > 0) { coord_close(s->others[--s->other_count]); }
 }
 
-/* Failed while the machine or a real server stopped is no verdict; so often at most, and each
- * is reported. */
+/* A failure while the machine or a real server was stopped does not count: the case is repeated, at
+ * most ATTEMPTS times, and each repeat is reported. */
 static void run_case(struct suite *s, const struct test_case *c, const char *run_id)
 {
-    enum { ATTEMPTS = 4, STOOD_STILL_MS = 100 };
+    enum { ATTEMPTS = 4, STALLED_MS = 100 };
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         stall_begin();
         patience_begin();
         run_once(s, c, run_id, attempt);
         if (!s->failed || s->stepped) { return; }
         int unanswered = s->faults == NULL ? patience_unanswered() : 0;
-        if (stall_longest_ms() < STOOD_STILL_MS && unanswered == 0) { return; }
+        if (stall_longest_ms() < STALLED_MS && unanswered == 0) { return; }
         s->repeated = true;
         printf("# %s stopped for %" PRId64 " ms, %d calls without an answer: %s\n", c->id,
                stall_longest_ms(), unanswered, s->why);
@@ -414,7 +414,7 @@ static int run_suite(struct suite *s, const char *only)
             if (!is_wanted(c->id, only)) { continue; }
             int64_t start_ns = real_now_ns();
             run_case(s, c, run_id);
-            if (s->skipped) { /* no test of this store: reported, not counted */
+            if (s->skipped) { /* not a test of this store: reported, not counted */
                 printf("# %s %s: %s\n", c->id, c->text, s->why);
                 continue;
             }
@@ -509,5 +509,5 @@ int main(int argc, char **argv)
     if (dir[0] != '\0') { (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
     if (!s.repeated) { return status; }
     (void)fflush(stdout);
-    _exit(status); /* a case that failed left what it had: no leak of the library's */
+    _exit(status); /* a failed case does not free its objects, which is no leak of the library */
 }

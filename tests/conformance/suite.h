@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every case of the suite sees: a store through the public API, names of its own, a way to let
- * time pass, and workers.
+/* The interface of the cases: a store through the public API, names of its own, a way to let time
+ * pass, and workers.
  *
- * Time: mem: is opened with a clock that the suite steps, so that its cases take none; all others
- * wait. A case marked REAL runs on the real clock everywhere (keepers, waiting).
+ * Time: mem: is opened with a clock that the suite steps, so that its cases take no time; with
+ * other stores cases wait. A case marked REAL runs on the real clock everywhere (keepers, waiting).
  * Names: every key and group of a case starts with a prefix of its own, so that a store that keeps
- * its data can be used again and again. */
+ * its data can be used repeatedly. */
 #ifndef TESTS_CONFORMANCE_SUITE_H
 #define TESTS_CONFORMANCE_SUITE_H
 #include <muster/coord.h>
@@ -27,7 +27,7 @@ struct suite {
     coord_caps caps;
     coord_limits limits;
     bool stepped;
-    bool repeated; /* some case, after the machine stopped */
+    bool repeated; /* a case was repeated, because the machine had stopped */
     bool failed, skipped;
     char why[512];
     char prefix[32];
@@ -42,14 +42,14 @@ typedef void case_fn(struct suite *s);
 enum { CASE_REAL = 1, CASE_PROCESSES = 2 };
 struct test_case {
     const char *id, *text;
-    uint32_t needs; /* COORD_CAP_*; an unset one: the case is that the store refuses */
+    uint32_t needs; /* COORD_CAP_*; if one is unset, the case checks that the store refuses */
     case_fn *run;
     uint32_t flags;
     int watch; /* at least this enum coord_watch_kind */
 };
 extern const struct test_case *const case_lists[]; /* each ends with an id of NULL */
 
-/* -- judging: the first complaint ends the case -- */
+/* -- checks: the first failure ends the case -- */
 #define WANT(result, want_code, want_reason)                                                       \
     do {                                                                                           \
         if (!suite_want(s, __FILE__, __LINE__, (result), (want_code), (want_reason))) { return; }  \
@@ -81,7 +81,7 @@ void suite_fail(struct suite *s, const char *file, int line, const char *what, c
                 ...) __attribute__((format(printf, 5, 6)));
 void suite_fail_numbers(struct suite *s, const char *file, int line, long long got, long long want,
                         const char *format, ...) __attribute__((format(printf, 6, 7)));
-/* The case is none of this store's. */
+/* The case does not apply to this store. */
 void suite_skip(struct suite *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* -- names -- */
@@ -100,20 +100,22 @@ void real_sleep_ms(int64_t ms);
 void suite_pass_ms(struct suite *s, int64_t ms); /* steps, or sleeps */
 int64_t suite_long_ttl(const struct suite *s);   /* outlasts any case */
 int64_t suite_short_ttl(const struct suite *s);  /* as short as is sensible here */
-/* Until a lease of that TTL, granted or renewed now, must be over for every contender. */
+/* Waits until a lease of that TTL, granted or renewed now, is over for every contender. */
 void suite_pass_ttl(struct suite *s, int64_t ttl_ms);
 bool suite_has(const struct suite *s, uint32_t bits);
-/* In full and in quick runs; quick is a third of it where each write costs a disk or a server. */
+/* The count in full and in quick runs; quick is a third where each write costs a disk or a server.
+ */
 int suite_scale(const struct suite *s, int full, int quick);
 
-/* -- short words -- */
+/* -- short names for calls -- */
 coord_result create(coord_store *store, const char *key, const char *value, int64_t ttl_ms,
                     const char *owner, coord_lease **lease);
 coord_result acquire(coord_store *store, const char *group, uint32_t slot_count, const char *owner,
                      int64_t ttl_ms, uint32_t flags, coord_lease **lease);
 coord_result cas(coord_store *store, const char *key, uint64_t expected, const char *value,
                  int64_t ttl_ms, coord_lease *lease);
-/* Compares the value with `want` (NULL: any) and gives the revision; 0 absent; UINT64_MAX other. */
+/* Compares the value with `want` (NULL: any) and returns the revision; 0 absent; UINT64_MAX other.
+ */
 uint64_t value_is(coord_store *store, const char *key, const char *want);
 coord_id suite_id(void); /* random */
 /* Retries while EXISTS until `within_ms` of real time are over: how a contender waits. */
@@ -126,18 +128,18 @@ coord_result acquire_when_free(struct suite *s, const char *group, uint32_t slot
 coord_store *suite_open(struct suite *s);
 /* The same, disturbed: `faults` is "fault_ops=cas&fault_first=1&..." */
 coord_store *suite_open_faulty(struct suite *s, const char *faults);
-/* Of other data where the URL allows that (mem:); else NULL. */
+/* Over other data where the URL allows that (mem:); else NULL. */
 coord_store *suite_open_elsewhere(struct suite *s);
 void suite_close_now(struct suite *s, coord_store *store);
 
-/* -- workers: threads with a store object each, or, with --processes and a store that reaches so
- * far, processes. What they did comes back as a history. -- */
+/* -- workers: threads with a store object each, or processes (--processes, if the store can be
+ * shared by processes). Their calls come back as a history. -- */
 struct worker {
     struct suite *s;
     coord_store *store;
     uint32_t index, count;
     const char *prefix;
-    long a, b; /* what the case wants to report */
+    long a, b; /* arguments from the case */
     struct history history;
     uint64_t handles; /* of this worker so far */
     int failed;
@@ -158,7 +160,7 @@ bool workers_run(struct suite *s, const char *kind, uint32_t count, long a, long
                  struct history *history);
 int workers_child(struct suite *s, const char *kind, uint32_t index, uint32_t count,
                   const char *prefix, long a, long b);
-/* For workers: does the call and writes it down. */
+/* For workers: makes the call and records it. */
 coord_result noted_create(struct worker *w, const char *key, int64_t ttl_ms, const char *owner,
                           coord_lease **lease, uint64_t *handle);
 coord_result noted_acquire(struct worker *w, const char *group, uint32_t slot_count,
@@ -180,7 +182,7 @@ void helper_kill(struct helper *h, int signal);
 void helper_end(struct helper *h); /* KILL, wait, close */
 int helper_child(struct suite *s, const char *kind, long a, const char *prefix);
 
-/* Refusals: the case for a store without `bit`. */
+/* The case for a store without `bit`: its calls are refused. */
 void refuse(struct suite *s, uint32_t missing);
 void refuse_watch(struct suite *s);
 #endif

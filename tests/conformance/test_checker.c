@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker passes what may happen and finds each planted violation. */
+/* The checker accepts what may happen and finds each planted violation. */
 #include "checker.h"
 #include "lib/test.h"
 
@@ -61,8 +61,8 @@ TEST(an_orderly_history_passes)
     put(&w, acquire(2, 0, 12, 1, 6));
     put(&w, with(1, COORD_OP_RENEW, 80, 81, COORD_OK));
     put(&w, with(1, COORD_OP_RELEASE, 120, 125, COORD_OK));
-    put(&w, acquire(3, 121, 124, 0, 9)); /* overlaps the release: may be after it */
-    put(&w, acquire(4, 100, 130, 1, 8)); /* 2 has run out */
+    put(&w, acquire(3, 121, 124, 0, 9)); /* overlaps the release, so it may be after it */
+    put(&w, acquire(4, 100, 130, 1, 8)); /* the lease of 2 has expired */
     judge(&w, "");
 }
 

@@ -30,7 +30,7 @@ static void fill(struct history_op *op, coord_result r, const char *key)
     op->token = r.token;
     op->slot = r.slot;
     op->ttl_ms = r.granted_ttl_ms;
-    /* The end of a key shows most. */
+    /* Keeps the end of a long key, which is its distinct part. */
     size_t len = strlen(key);
     (void)snprintf(op->key, sizeof op->key, "%s",
                    len < HISTORY_KEY_CAP ? key : key + len - HISTORY_KEY_CAP + 1);
@@ -260,7 +260,7 @@ bool workers_processes(struct suite *s, const char *kind, uint32_t count, long a
         if (!fine) { break; }
     }
     char byte;
-    for (uint32_t i = 0; fine && i < count; i++) { /* each says when it has its store */
+    for (uint32_t i = 0; fine && i < count; i++) { /* each child reports when its store is open */
         fine = read_all(children[i].out, &byte, 1);
     }
     for (uint32_t i = 0; fine && i < count; i++) { fine = write_all(children[i].in, "g", 1); }
@@ -293,7 +293,7 @@ bool workers_run(struct suite *s, const char *kind, uint32_t count, long a, long
                : workers_threads(s, kind, count, a, b, history);
 }
 
-/* With the parent gone a write must fail, not kill. */
+/* Without the parent a write must fail instead of killing the child. */
 static coord_store *child_open(struct suite *s, const char *prefix, const coord_options *options)
 {
     coord_store *store = NULL;
@@ -388,8 +388,8 @@ static void on_lost(void *arg, coord_lease *lease, int reason)
     (void)!write(1, line, (size_t)len);
 }
 
-/* Holds the slot of the group "g" and obeys lines: export, keep, check, renew, quit. "outlive": the
- * claim is to live on when this process is killed. */
+/* Holds the slot of the group "g" and runs commands, a line each: export, keep, check, renew, quit.
+ * "outlive": the claim must live on when this process is killed. */
 int helper_child(struct suite *s, const char *kind, long a, const char *prefix)
 {
     coord_lease *lease = NULL;

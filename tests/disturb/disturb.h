@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libmuster for tests: its stores may be watched and disturbed by prefixes of the URL. trace.h and
- * fault.h say what each takes. For programs that are linked with libmuster_disturbed_dep. */
+ * fault.h have their options. For programs that are linked with libmuster_disturbed_dep. */
 #ifndef TESTS_DISTURB_DISTURB_H
 #define TESTS_DISTURB_DISTURB_H
 #include "prim/store.h"

@@ -18,7 +18,7 @@ struct fault {
     int64_t seen; /* calls the rules are for */
 };
 
-/* What happens to one call. */
+/* The faults of one call. */
 struct fate {
     bool refuse, lose_request, lose_reply, hang;
     int64_t delay_before_ms, delay_after_ms;
@@ -57,10 +57,10 @@ static struct fate draw(struct fault *fault, enum fault_op op)
     return fate;
 }
 
-/* Until `ms` have passed, or the call's time is up: then false. */
+/* Waits until `ms` have passed; false when the call's deadline comes first. */
 static bool pass_time(struct fault *fault, const struct prim_call *call, int64_t ms)
 {
-    if (ms == 0) { return true; } /* no fault of ours, though time may be up */
+    if (ms == 0) { return true; } /* no delay, also after the deadline */
     int64_t left_ns = call->deadline_ns - prim_clock_now(&fault->clock);
     int64_t wanted_ns = ms * PRIM_NS_PER_MS;
     int64_t pass_ns = wanted_ns < left_ns ? wanted_ns : left_ns;
@@ -180,7 +180,7 @@ static coord_result fault_renew(struct prim_backend *backend, const struct prim_
 {
     int64_t sent_ns = 0;
     DISTURBED(FAULT_RENEW, renew(inner, call, claim, &sent_ns));
-    /* The delay before it means a slow way to the server: it counts from before that. */
+    /* A delay before the call means a slow connection: the lease counts from before the delay. */
     *ret_sent_ns = fate.delay_before_ms > 0 ? 0 : sent_ns;
     return result;
 }
@@ -199,8 +199,8 @@ static coord_result fault_adopt(struct prim_backend *backend, const struct prim_
     return result;
 }
 
-/* A watch that is open cannot be taken back by a lost reply: only its opening is refused. Guards open
- * theirs from a thread of their own, and draw nothing. */
+/* A lost reply cannot undo an open watch, so only the opening fails. Guards open
+ * theirs in a thread of their own, and draw nothing. */
 static coord_result fault_watch(struct prim_backend *backend, const struct prim_call *call,
                                 struct prim_feed *feed, void **ret_watch)
 {

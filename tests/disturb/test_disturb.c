@@ -203,7 +203,7 @@ TEST(draws_repeat_from_their_seed)
 }
 
 /* F11 in short: a twentieth of requests and of replies is lost; one slot, never two holders. */
-TEST(under_loss_nobody_holds_twice)
+TEST(lost_messages_never_give_a_slot_two_holders)
 {
     coord_store *store;
     CHECK_I64(

@@ -12,7 +12,7 @@
 
 struct trace {
     struct prim_backend base;
-    struct prim_backend_ops ops; /* what the inner one lacks is lacking here */
+    struct prim_backend_ops ops; /* operations that the inner backend lacks are NULL */
     struct prim_backend *inner;
     int fd;
     bool own_fd;

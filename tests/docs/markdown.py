@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in a page: blocks of commands, files, output, and the comments above them that say how to run them.
+"""The content of a page: blocks of commands, files, output, and the comments above them that say how to run them.
 
-README.md of this folder is the convention. What it does not name is refused, so that nothing is left out in silence.
+README.md of this folder has the convention. Everything else is refused, so that nothing is left out in silence.
 """
 import os
 import re
@@ -25,7 +25,7 @@ DIRECTIVES = {
 
 
 class Wrong(Exception):
-    """A page that cannot be judged: what is wrong, and where."""
+    """A page that cannot be read: the fault, and its place."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Page:
 
 
 def directive(text):
-    """Its name and what it says; None for a comment that is meant for people."""
+    """The name and the text of a directive; None for a comment for people."""
     for name, pattern in DIRECTIVES.items():
         match = pattern.fullmatch(text)
         if match:
@@ -93,19 +93,19 @@ class Reader:
     def fence(self, number, language, text):
         block = Block(number, language, text, self.waiting)
         self.waiting = {}
-        told = block.directives
-        if "not run" in told:
-            self.page.not_run.append((number, told["not run"][0][len("not run: "):]))
-        elif "file" in told or language in COMMANDS:
+        directives = block.directives
+        if "not run" in directives:
+            self.page.not_run.append((number, directives["not run"][0][len("not run: "):]))
+        elif "file" in directives or language in COMMANDS:
             self.page.steps.append(block)
         if language == "":
             self.complain(number, "a block that does not say what it is: ```text if it is no command")
         elif language not in COMMANDS + DATA:
             self.complain(number, f"a block in a language that this test does not know: {language}")
-        elif language in ("text", "ini") and "not run" not in told and any(PROGRAMS.match(row) for row in text.split("\n")):
+        elif language in ("text", "ini") and "not run" not in directives and any(PROGRAMS.match(row) for row in text.split("\n")):
             self.complain(number, "commands in a block that is called text")
-        if language in DATA and set(told) - {"file", "not run"}:
-            self.complain(number, f"{language} is no command: {', '.join(told)}")
+        if language in DATA and set(directives) - {"file", "not run"}:
+            self.complain(number, f"{language} is no command: {', '.join(directives)}")
 
     def prose(self, number, line):
         if re.match(r" {4,}\S", line) and PROGRAMS.match(line) and self.lines[number - 2].strip() == "":

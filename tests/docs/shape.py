@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output that is shown in a page beside output that was seen: the same in shape, not in its numbers."""
+"""Compares the output shown in a page with the real output: the same in shape, not in numbers."""
 import re
 
 # What differs from one run to the next; the words stay.
@@ -20,13 +20,13 @@ def shape(line):
 
 
 def pattern_of(line):
-    """A shown line as a pattern: … and ... stand for anything in it."""
+    """A shown line as a pattern: … and ... match anything in it."""
     parts = re.split(r"…|\.\.\.", line)
     return re.compile(".*".join(re.escape(shape(part)) for part in parts).replace(r"\ ", " ?"))
 
 
 def same(shown, seen):
-    """None, or the first shown line that was not seen. A line that is … or ... stands for any number of them."""
+    """None, or the first shown line that was not seen. A line that is … or ... matches any number of lines."""
     rows = [row for row in seen.split("\n") if row.strip()]
     at, skip = 0, False
     for line in (line for line in shown.split("\n") if line.strip()):
@@ -43,7 +43,7 @@ def same(shown, seen):
 
 
 def commands(text):
-    """Of a console block: (command, what it shows)."""
+    """The commands of a console block, each with its shown output."""
     found = []
     for line in text.split("\n"):
         if line.startswith("$ "):

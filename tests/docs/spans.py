@@ -12,7 +12,7 @@ NOT_OURS = {"--help", "--version", "--config", "--print-config"}
 
 
 class Helps:
-    """What `PROGRAM WORDS --help` says; asked once."""
+    """The output of `PROGRAM WORDS --help`; each is run once."""
 
     def __init__(self, muster, musterctl):
         self.programs = {"muster": muster, "musterctl": musterctl}
@@ -35,7 +35,7 @@ def options(text):
 
 
 def wrong_with(helps, span):
-    """What is wrong with a command in a sentence; "" if nothing."""
+    """The fault of a command in a sentence; "" if none."""
     program, *rest = span.split()
     words = []
     for word in rest:
@@ -57,7 +57,7 @@ def wrong_with(helps, span):
 
 
 def examples(muster, musterctl):
-    """Of every command's own help: what is wrong with them, and how many there are."""
+    """The faults of the commands in every command's own help, and the number of commands."""
     helps, found, count = Helps(muster, musterctl), [], 0
     waiting = [(program, ()) for program in helps.programs]
     while waiting:

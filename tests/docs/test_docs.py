@@ -25,7 +25,7 @@ class Results:
     def __init__(self):
         self.count = self.failed = 0
 
-    def tell(self, name, wrong):
+    def report(self, name, wrong):
         self.count += 1
         if wrong:
             self.failed += 1
@@ -49,10 +49,10 @@ def run_world(name, pages):
     command = world.inside([sys.executable, os.path.abspath(__file__), ROOT, *BUILT, "--inside", name] +
                            [page.path for page in pages])
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    missing = {page.path for page in pages} - {one["page"] for one in told}
+    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    missing = {page.path for page in pages} - {one["page"] for one in reports}
     why = f"was not run to its end (status {done.returncode}):\n{done.stderr[-2000:]}"
-    return told + [{"page": path, "wrong": why, "blocks": 0} for path in sorted(missing)]
+    return reports + [{"page": path, "wrong": why, "blocks": 0} for path in sorted(missing)]
 
 
 def planted(name):
@@ -60,10 +60,10 @@ def planted(name):
     with open(os.path.join(PLANTED, name), encoding="utf-8") as file:
         wanted = file.readline().strip("# \n")
     page = markdown.read(ROOT, os.path.relpath(os.path.join(PLANTED, name), ROOT))
-    told = "\n".join(page.wrong + spans.judge(ROOT, MUSTER, MUSTERCTL, [page]))
-    if page.steps and not told:
-        told = "\n".join(one["wrong"] for one in run_world(page.world, [page]))
-    wrong = "" if wanted in told else f"not noticed: {told or 'all was well'}"
+    found = "\n".join(page.wrong + spans.judge(ROOT, MUSTER, MUSTERCTL, [page]))
+    if page.steps and not found:
+        found = "\n".join(one["wrong"] for one in run_world(page.world, [page]))
+    wrong = "" if wanted in found else f"not noticed: {found or 'all was well'}"
     return [{"page": f"planted: {wanted}", "wrong": wrong, "blocks": 0}]
 
 
@@ -90,7 +90,7 @@ def main():
         return
     pages = [markdown.read(ROOT, path) for path in markdown.pages(ROOT) if not chosen or path in chosen]
     results = Results()
-    results.tell("every block is run or says why not", "\n".join(text for page in pages for text in page.wrong))
+    results.report("every block is run or says why not", "\n".join(text for page in pages for text in page.wrong))
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         running = [pool.submit(run_world, *one) for one in worlds([page for page in pages if page.steps])]
         running += [pool.submit(sentences, pages), pool.submit(examples)]
@@ -98,7 +98,7 @@ def main():
         for done in concurrent.futures.as_completed(running):
             for one in done.result():
                 took = f": {one['blocks']} blocks, {one['seconds']:.1f} s" if one["blocks"] else ""
-                results.tell(one["page"] + took, one["wrong"])
+                results.report(one["page"] + took, one["wrong"])
     for page in pages:
         for line, why in page.not_run:
             print(f"# not run: {page.path}:{line}: {why}")

@@ -86,7 +86,7 @@ def logical_lines(text):
 
 
 class Terminal:
-    """A command that somebody leaves running in a window of its own."""
+    """A command that runs in a terminal of its own until the page ends."""
 
     def __init__(self, name, command, shell):
         self.name, self.command, self.ended = name, command, False
@@ -188,11 +188,11 @@ class PageRun:
             os.symlink(os.path.join(environment["DOCS_ROOT"], name), os.path.join(self.shell.cwd, name))
 
     def start(self, block):
-        told = block.directives["terminal"]
+        options = block.directives["terminal"]
         for command in logical_lines(block.text):
-            self.terminals.append(Terminal(told["name"], command, self.shell))
-        if told["until"]:
-            self.terminals[-1].wait_until(told["until"])
+            self.terminals.append(Terminal(options["name"], command, self.shell))
+        if options["until"]:
+            self.terminals[-1].wait_until(options["until"])
 
     def console(self, block):
         for command, shown in shape.commands(block.text):
@@ -238,7 +238,7 @@ class PageRun:
             self.once(step)
 
     def run(self):
-        """What went wrong, or ""; how many blocks were run."""
+        """The fault, or "", and the number of blocks that were run."""
         count = 0
         try:
             for step in self.page.steps:
@@ -247,8 +247,8 @@ class PageRun:
                 count += not isinstance(step, tuple)
             line = "end"
         except (Failed, OSError, subprocess.SubprocessError) as error:
-            told = [f"terminal {terminal.name}: {terminal.tail()}" for terminal in self.terminals if not terminal.ended]
-            return f"{self.page.path}:{line}: {error}" + "".join("\n" + text for text in told), count
+            tails = [f"terminal {terminal.name}: {terminal.tail()}" for terminal in self.terminals if not terminal.ended]
+            return f"{self.page.path}:{line}: {error}" + "".join("\n" + text for text in tails), count
         finally:
             wrong = self.close()
         return (f"{self.page.path}: {wrong}" if wrong else ""), count
@@ -285,7 +285,7 @@ def programs(directory, muster, musterctl, library, muster_log):
 
 
 def gone(terminal):
-    """Ctrl-C ends a fleet with all its processes; what is wrong, or ""."""
+    """Ends a fleet with all its processes by Ctrl-C; returns the fault, or ""."""
     try:
         terminal.end("stop")
     except Failed as error:

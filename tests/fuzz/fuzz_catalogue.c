@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a catalogue.
  *
- * What must hold: it is refused with a note, or everything in it can be acted on: zones,
+ * Invariants: it is refused with a note, or all its content is usable: zones,
  * spans that do not end before they begin, and counts that add up. */
 #include <stdlib.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any sequence of acts of a server against our client, in the virtual world: answers right and
- * wrong, resets, GOAWAYs, windows, stray frames and bytes, lost connections, and time; beside them
- * what the caller does: calls of every kind, pauses, cancellations.
+/* Any acts of a server against our client, in the virtual world: right and wrong answers, resets,
+ * GOAWAYs, windows, stray frames and bytes, lost connections, and time. Meanwhile the caller makes
+ * calls of every kind, pauses, and cancels.
  *
  *   byte 0   the channel's options (see open_session())
  *   byte 1   seed
- *   rest     acts: one byte says what, then its arguments (see act())
+ *   rest     acts: one byte of kind, then its arguments (see act())
  *
- * What must hold: a call ends once, after its last message and never in a pause; "done" is only
- * what the server itself called OK, and a status that says nothing about what was done is never
- * "no"; all that is lent can be read; and the channel closes. */
+ * Invariants: a call ends once, after its last message and never in a pause. It ends well only if
+ * the server returned OK. A status that does not exclude an application never becomes "not done".
+ * Lent memory is readable, and the channel closes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ struct input {
     size_t left;
 };
 struct session;
-struct peer { /* a connection, as its server sees it */
+struct peer { /* the server's view of a connection */
     struct stream *stream;
     struct buf out;
 };
@@ -62,7 +62,7 @@ struct session {
     struct rpc_channel *channel;
     struct called calls[CALLS_MAX];
     size_t called;
-    bool mute;    /* the server says nothing by itself, not even SETTINGS */
+    bool mute;    /* the server sends nothing by itself, not even SETTINGS */
     bool patient; /* calls wait for a connection */
     bool closed;
 };
@@ -95,7 +95,7 @@ static struct str take_bytes(struct input *in)
 
 static void start_call(struct session *s, uint8_t manner, struct str request);
 
-/* Every byte is looked at, so that one that is not ours to read is seen. */
+/* Reads every byte, so that a sanitizer finds one that is not ours to read. */
 static void read_all(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) (void)*(const volatile char *)(text.at + i);
@@ -350,7 +350,7 @@ static struct str status_text(uint8_t what)
     return str_from(texts[what % ARRAY_LEN(texts)]);
 }
 
-/* Fields that mean something, and one with a value from the input. */
+/* Known fields, and one with a value from the input. */
 static void put_fields(struct buf *block, struct input *in)
 {
     static const char *const names[] = {"grpc-message",    "grpc-status-details-bin",
@@ -539,7 +539,7 @@ static void open_session(struct session *s, uint8_t mode, uint8_t seed)
                                       .ping_timeout_ms = 500,
                                       .backoff_max_ms = 1000},
         &s->channel, NULL));
-    sim_run_for(s->sim, 10); /* so that a connection is there */
+    sim_run_for(s->sim, 10); /* until there is a connection */
 }
 
 static void close_session(struct session *s)

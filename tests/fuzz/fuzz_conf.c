@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a configuration: the first line says which source they are. What is refused says
- * why, whole lines each; what is accepted prints as a file that loads again to the same values,
- * and a reload between the two changes nothing. */
+/* Any bytes as a configuration: the first line says of which source. A refusal gives a reason in
+ * whole lines. Accepted input prints as a file that loads to the same values, and a reload between
+ * the two changes nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static void must_load_again(const struct conf *conf)
     must(conf_finish(again) == ERR_OK);
     must(conf_reload(conf, again, &changes) == ERR_OK);
     for (size_t i = 0; i < changes.count;
-         i++) { /* what a file cannot hold is all that may differ */
+         i++) { /* only options that a file cannot hold may differ */
         must(changes.each[i].option->flags & OPTION_NOT_IN_FILE);
     }
     conf_close(again);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demand file of `muster operator run`: what is read is put, and every row of it is then either
+/* The demand file of `muster operator run`: its rows are put, and every row is then either
  * in the demand or refused with a reason. */
 #include <stddef.h>
 #include <stdint.h>

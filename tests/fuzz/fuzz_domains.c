@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a shard's file of domains.
  *
- * What must hold: it is refused with a note, or its domains are good, in order and each once; what
- * is written of them is read back as the same; and a file, whatever is in it, means that the shard
- * was given a domain once. */
+ * Invariants: it is refused with a note, or its domains are valid, in order and unique; the written
+ * file reads back as the same; and any existing file means that the shard was assigned a domain
+ * once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static bool same(const struct domains *a, const struct domains *b)
     return true;
 }
 
-/* One more is written, and taken away again. */
+/* Writes the file with one more domain, and removes that domain again. */
 static void write_back(struct fs *fs, struct domains *set)
 {
     struct note note = {""};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a command of the log: refused with a note, or read, written and the same bytes
- * again. What is inside is then applied by the machines that parse it. */
+/* Any bytes as a command of the log: refused with a note, or read and written again to the same
+ * bytes. The machines then apply the content that they can parse. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as requests of etcd's KV, one after the other: refused by the decoder, or by what the
- * request alone decides, or taken. What is taken is a command of the log, which two stores apply to
- * the same state and the same reply, and the reply is a message of its response's type; a read
- * shows no more than its limit and nothing that is not there.
+/* Any bytes as requests of etcd's KV, one after the other. The decoder refuses a request, or the
+ * checks of the request alone, or it is accepted. An accepted request is a command of the log: two
+ * stores reach the same state and the same reply, which is a message of the response's type. A read
+ * returns no more than its limit, and only existing keys.
  *
  * Each record: one byte of method, two of length, then the message. */
 #include <stdlib.h>
@@ -85,7 +85,7 @@ struct reported {
     uint64_t count;
 };
 
-static void told_pair(void *owner, const struct key_value *pair)
+static void on_pair(void *owner, const struct key_value *pair)
 {
     struct reported *reported = owner;
     uint64_t at = reported->query->revision > 0 ? (uint64_t)reported->query->revision : 0;
@@ -108,7 +108,7 @@ static void read_range(struct bed *bed, const Etcdserverpb__RangeRequest *reques
     struct query_end end;
 
     if (txn_check(&txn) || query_check(keys, &query)) return;
-    end = query_run(keys, &query, told_pair, &reported);
+    end = query_run(keys, &query, on_pair, &reported);
     must(reported.count <= end.count || query.count_only);
     must(query.limit <= 0 || reported.count <= (uint64_t)query.limit);
     must(!query.count_only || (reported.count == 0 && !end.more));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as requests of etcd's Lock and Election, one after the other: refused by the decoder, or
- * by what the request alone decides, or taken. What is taken is a transaction, which a store
- * applies; then what its answer says is in the store: whose turn it is, and who is before
- * whom.
+/* Any bytes as requests of etcd's Lock and Election, one after the other. The decoder refuses a
+ * request, or the checks of the request alone, or it is accepted. An accepted request is a
+ * transaction that a store applies; then its answer must agree with the store: who owns the lock,
+ * and who waits.
  *
  * Each record: one byte of method, two of length, then the message. */
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static struct key_range range_of(struct bed *bed, struct str name)
     return queue_range(name, room);
 }
 
-/* Who comes in again keeps its place; what the call before leaves behind is not that one's key. */
+/* A client that enters again keeps its place; its earlier call must not leave another key. */
 static void enter_again(struct bed *bed, const struct queue_txn *enter, struct key_range range,
                         const struct queue_entry *as)
 {
@@ -154,7 +154,7 @@ static void leader_says(struct bed *bed, const V3electionpb__LeaderKey *leader, 
     answer = commit(bed, &txn, &revision);
     if (!answer) return;
     is = keys_get(keys_of(bed), view(leader->key), 0, &now);
-    /* Of a key that is not there the compare with 0 holds: then it is made. */
+    /* The compare with 0 holds for an absent key: then the key is created. */
     must(answer->succeeded == (was || (leader->rev == 0 && !there)));
     must(!answer->succeeded || is == stays);
     must(!answer->succeeded || !stays || str_equal(now.value, value));

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hostile etcd before the whole of prim/etcd: every reply of every call and everything on its
- * streams comes from the input. Calls and streams (prim/grpc_thread) are ones of ours that answer from
- * the input instead of a network; what waits runs the virtual loop.
+/* A hostile etcd against all of prim/etcd: every reply of every call and every message of its
+ * streams comes from the input. Calls and streams (prim/grpc_thread) are replaced by ones that
+ * answer from the input instead of a network; waits run the virtual loop.
  *
  *   byte 0   bit 0: also the replies at open come from here
  *   byte 1   how many keys the claim has
  *   rest     acts: one byte says what, then its arguments (see act()); a call that is made takes
  *            its replies from what follows (see reply())
  *
- * What must hold: what is granted has a token and a TTL, what is "lost" was guarded, a call ends, a
- * closed watch is left alone, and nothing is left when the store is closed. */
+ * Invariants: a grant has a token and a TTL, only a guarded key can be lost, every call ends, a
+ * closed watch gets no event, and the closed store has freed everything. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ static int64_t take_number(void)
     return byte < 250 ? (int64_t)1 << (byte - 200) : byte == 250 ? INT64_MIN : -(int64_t)byte;
 }
 
-/* -- the world that is fed -- */
+/* -- the world around prim/etcd -- */
 
 static struct sim *sim;
 static struct sim_host *sim_host_of_test;
@@ -125,7 +125,7 @@ void latch_open(struct latch *wait)
 
 /* -- replies -- */
 
-static bool opening; /* the server is sane until the store is open */
+static bool opening; /* the server answers correctly until the store is open */
 
 static const char *const keys[] = {
     "muster/k",           "muster/l",   "muster/g/.group", "muster/g/slot-0000",
@@ -216,7 +216,7 @@ static ProtobufCMessage *make_txn(struct arena *arena)
     return &txn->base;
 }
 
-/* Numbers that fit the question most of the time, so that what comes after is reached. */
+/* Numbers that mostly fit the request, so that the later code is reached. */
 static ProtobufCMessage *make_lease(struct arena *arena, const struct grpc_thread_op *op)
 {
     Etcdserverpb__LeaseGrantRequest *asked = etcdserverpb__lease_grant_request__unpack(
@@ -394,7 +394,7 @@ void grpc_op_start(struct grpc_thread *grpc_thread, struct grpc_thread_op *op)
 
 /* -- streams -- */
 
-static char open_mark; /* what an open stream has for a call; never looked into */
+static char open_mark; /* used as the call of an open stream; never dereferenced */
 
 static void on_again(struct timer *timer)
 {
@@ -541,7 +541,7 @@ static void on_event(void *owner, const struct prim_event *event)
     (void)owner;
     must(event->type >= COORD_SNAPSHOT_BEGIN && event->type <= COORD_CLOSED);
     must(event->type !=
-         COORD_EXPIRE); /* a guard is reported at once, whatever became of the lease */
+         COORD_EXPIRE); /* a guard reports a deletion at once, in any state of the lease */
     if (event->type == COORD_DELETE)
         guards.backend->host->lost(guards.backend->host, &lease_id, COORD_R_REVOKED, 0);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as requests of etcd's Watch and Lease, with writes between them: refused by the
- * decoder, or taken. A response is a message of its type; events of a watch rise and are sent once;
- * a lease that is granted is there, and its keys go with it.
+ * decoder, or accepted. Each response is a message of its type; the revisions of a watch rise, and
+ * each event is sent once; a granted lease exists, and its keys end with it.
  *
- * Each record: one byte of what it is, one of length, then the message; of acts that need none, the
+ * Each record: one byte of kind, one of length, then the message; for acts without a message the
  * length is a number. */
 #include <stdlib.h>
 
@@ -76,7 +76,7 @@ static void apply(const struct store_command *command)
     while (bed.machine.ops->apply_more(bed.machine.state, &bed.reply)) continue;
 }
 
-/* -- what watches are sent -- */
+/* -- checks of watch responses -- */
 
 static void on_events(struct client *c, const Etcdserverpb__WatchResponse *m)
 {

@@ -2,11 +2,11 @@
 /* Any bytes as a file of a file store.
  *
  *   byte 0   which: head, lease record, lock record, epoch, floor, group record, FORMAT;
- *            bit 7: the checksum is made right first, so that what stands behind it is reached
+ *            bit 7: the checksum is fixed first, so that the code behind it is reached
  *   then     the file
  *
- * What must hold: an answer of the header, nothing is read behind the end, and what was read is
- * written again to the same bytes. */
+ * Invariants: the result is one that the header names, nothing is read behind the end, and a record
+ * that was read is written again to the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void must(bool holds)
     if (!holds) { abort(); }
 }
 
-static void mend(char *at, size_t len, size_t crc_at, const char *magic)
+static void fix_checksum(char *at, size_t len, size_t crc_at, const char *magic)
 {
     if (len < crc_at + 4) { return; }
     memcpy(at, magic, 8);
@@ -29,10 +29,10 @@ static void mend(char *at, size_t len, size_t crc_at, const char *magic)
     store_le32(at + crc_at, crc32c(0, at, len));
 }
 
-static void try_head(char *at, size_t len, bool mended)
+static void try_head(char *at, size_t len, bool fixed)
 {
     struct head head;
-    if (mended) { mend(at, len, 156, "CRDHEAD1"); }
+    if (fixed) { fix_checksum(at, len, 156, "CRDHEAD1"); }
     enum err err = head_decode(str_of(at, len), &head);
     must(err == ERR_OK || err == ERR_CORRUPT);
     if (err != ERR_OK) { return; }
@@ -44,7 +44,7 @@ static void try_head(char *at, size_t len, bool mended)
     free(again);
 }
 
-static void try_small(int which, char *at, size_t len, bool mended)
+static void try_small(int which, char *at, size_t len, bool fixed)
 {
     char again[FORMAT_CAP];
     struct lease_record lease;
@@ -55,22 +55,22 @@ static void try_small(int which, char *at, size_t len, bool mended)
     coord_id id;
     switch (which) {
     case 1:
-        if (mended) { mend(at, len, 124, "CRDLEAS1"); }
+        if (fixed) { fix_checksum(at, len, 124, "CRDLEAS1"); }
         if (record_decode(&lease_shape, str_of(at, len), &lease) != ERR_OK) { return; }
         record_encode(&lease_shape, &lease, again);
         break;
     case 2:
-        if (mended) { mend(at, len, 60, "CRDLOCK1"); }
+        if (fixed) { fix_checksum(at, len, 60, "CRDLOCK1"); }
         if (record_decode(&lock_shape, str_of(at, len), &lock) != ERR_OK) { return; }
         record_encode(&lock_shape, &lock, again);
         break;
     case 3:
-        if (mended) { mend(at, len, 60, "CRDEPOC1"); }
+        if (fixed) { fix_checksum(at, len, 60, "CRDEPOC1"); }
         if (record_decode(&epoch_shape, str_of(at, len), &epoch) != ERR_OK) { return; }
         record_encode(&epoch_shape, &epoch, again);
         break;
     case 4:
-        if (mended) { mend(at, len, 60, "CRDFLOR1"); }
+        if (fixed) { fix_checksum(at, len, 60, "CRDFLOR1"); }
         if (record_decode(&floor_shape, str_of(at, len), &floor) != ERR_OK) { return; }
         record_encode(&floor_shape, &floor, again);
         break;
@@ -104,17 +104,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1) { return 0; }
     size_t len = size - 1;
-    char *at = malloc(len > 0 ? len : 1); /* its own end, so that a read behind it is seen */
+    char *at = malloc(len > 0 ? len : 1); /* exact size, so that a read behind the end is found */
     must(at != NULL);
     memcpy(at, data + 1, len);
-    bool mended = (data[0] & 0x80) != 0;
+    bool fixed = (data[0] & 0x80) != 0;
     int which = data[0] % 8;
     if (which == 0) {
-        try_head(at, len, mended);
+        try_head(at, len, fixed);
     } else if (which == 7) {
         try_names(at, len);
     } else {
-        try_small(which, at, len, mended);
+        try_small(which, at, len, fixed);
     }
     free(at);
     return 0;

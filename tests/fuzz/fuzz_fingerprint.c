@@ -3,7 +3,7 @@
  * form, and from that form backwards, gives the same fingerprint.
  *
  * Input: records ended by 0x1E, fields by 0x1F. "r" key, operator, values...; "s" key, skew, when;
- * "p" priority, interruption, reclamation. Numbers are decimal; what is none is 0. */
+ * "p" priority, interruption, reclamation. Numbers are decimal; other text is 0. */
 #include <stdlib.h>
 
 #include "model/profile.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a snapshot in a tar: the same answer twice, once with a fleet and once without, and a
- * note with the file's name with every refusal. Bit 0 of the first byte: the header sums are made
+/* Any bytes as a snapshot in a tar: the same answer twice, once with a fleet and once without, and
+ * a note with the file's name with every refusal. Bit 0 of the first byte: the header sums are made
  * right first. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void must(bool holds)
     if (!holds) abort();
 }
 
-/* Of every block that is not of zeros, as far as the sizes lead. */
+/* Fixes the sum of every header, following the sizes. */
 static void repair(char *file, size_t len)
 {
     struct tar_entry entry;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a command: refused by name, or read, and then what is written of it is read to the
- * same, and the tables take it or refuse it without a word about memory. */
+/* Any bytes as a command: refused by name, or read, and the bytes written from it are read to the
+ * same; the tables apply it or refuse it with an error other than lack of memory. */
 #include <stdlib.h>
 
 #include "fleet/format/command.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as meta.json: refused with a note, or read, and then what is written of it, in both
+/* Any bytes as meta.json: refused with a note, or read, and the text written from it, in both
  * layouts, is read to the same. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a state, cut where the first byte says: refused with a note, or read, and then what
- * is written of it is read strictly to the same hash. */
+/* Any bytes as a state, cut at the first byte: refused with a note, or read, and the state written
+ * from it is read strictly to the same hash. */
 #include <stdlib.h>
 
 #include "fleet/format/state.h"

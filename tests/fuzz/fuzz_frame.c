@@ -4,8 +4,8 @@
  *   byte 0   bit 0: the rest is raw; else byte 1 is a kind and the rest a payload with right sums;
  *            bit 1: after the hellos; the others: size of the pieces it comes in
  *
- * What must hold: a frame that is taken is the same bytes when written again, its entries are as
- * many as it says, and what is not whole is taken once it is. */
+ * Invariants: an accepted frame is written again to the same bytes, its entries are as
+ * many as it says, and an incomplete frame is accepted when it is complete. */
 #include <stdlib.h>
 #include <string.h>
 

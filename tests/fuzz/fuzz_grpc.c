@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes through each of gRPC's small decoders; what can be turned round comes back the same.
+/* Any bytes through each of gRPC's small decoders; reversible results come back the same.
  *
  *   byte 0   size of the pieces the reader is fed with
  *   byte 1   its limit

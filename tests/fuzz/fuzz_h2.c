@@ -3,12 +3,11 @@
  * has sent requests. The owner echoes, and between pieces does something at random.
  *
  *   byte 0   bit 0: client; the others: limits
- *   byte 1   seed of the pieces and of what the owner does
- *   rest     what the peer sends
+ *   byte 1   seed of the pieces and of the owner's acts
+ *   rest     the bytes that the peer sends
  *
- * What must hold: a stream is closed once, gets no event before its headers or after its end, the
- * memory stays within its ceiling, and after the end everything is given back (h2_close asserts
- * it). */
+ * Invariants: a stream is closed once, and gets no event before its headers or after its end;
+ * memory stays within its ceiling, and is all freed at the end (h2_close asserts it). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Raw bytes to the real HTTP server over loopback: it answers or closes, always, and goes on
- * serving. The same bytes are also read as a query string, and as a chunked body in two pieces. */
+/* Raw bytes to the real HTTP server over loopback: it always answers or closes, and continues to
+ * serve. The same bytes are also parsed as a query string, and as a chunked body in two pieces. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static void require(bool holds, const char *what)
     abort();
 }
 
-/* Whatever reaches a handler has been checked. */
+/* A request that reaches a handler has been checked. */
 static void echo(void *context, const struct http_request *request, struct http_response *response)
 {
     (void)context;
@@ -102,7 +102,7 @@ static void ask_query(struct str text)
     buf_deinit(&value);
 }
 
-/* However the bytes are cut, the body is the same. */
+/* The body is the same for every cut of the bytes. */
 static void ask_chunks(struct str text)
 {
     uint64_t sums[2] = {0, 0};

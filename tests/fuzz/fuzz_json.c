@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as JSON: refused with a note, or read, written (on one line and for people) and read
  * again to the same value; the text written from that is the same text, is UTF-8, and holds one
- * line break. The same bytes also go through the writer as a string, whatever they are. */
+ * line break. The writer also writes the same bytes as a string. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as what an API server says: one line of a watch, and the same as a Status and as a
+/* Any bytes from an API server: one line of a watch, and the same as a Status and as a
  * list. What is accepted is within its bounds. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a kubeconfig: refused with a note, or read to a server, credentials in pairs and a
- * token that may stand in a header. */
+ * token that is valid in a header. */
 #include <stdlib.h>
 #include <string.h>
 

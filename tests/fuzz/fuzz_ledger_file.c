@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of a ledger file, in any bytes: the walk ends, and stays inside of them. */
+/* Any bytes as records of a ledger file: the walk ends, and stays inside of the bytes. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the heartbeat ledger: what is read is written again to the same bytes, apart from what an
- * old row leaves out. */
+/* Rows of the heartbeat ledger: a row that is read is written again to the same bytes, except for
+ * the fields that an old row leaves out. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a FORMAT or a VOTE file.
  *
- *   byte 0   bit 0: VOTE; bit 1: its checksums are made right first
+ *   byte 0   bit 0: VOTE; bit 1: its checksums are fixed first
  *
- * What must hold: an answer of the header; a FORMAT that is read is written to the same text; of
- * two copies of a vote the newer valid one is taken. */
+ * Invariants: the result is one that the header names; a FORMAT that was read is written to the
+ * same text; of two copies of a vote the newer valid one is used. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,12 +30,12 @@ static void try_format(struct str text)
     must(datadir.replica_id != 0);
 }
 
-static void try_vote(char *file, size_t len, bool mend)
+static void try_vote(char *file, size_t len, bool fix)
 {
     struct vote vote;
     uint64_t serial = 0;
     int slot = -1;
-    for (size_t at = 0; mend && at + 48 <= len; at += 4096) {
+    for (size_t at = 0; fix && at + 48 <= len; at += 4096) {
         memcpy(file + at, "mustervt", 8);
         store_le32(file + at + 44, crc32c(0, file + at, 44));
     }
@@ -46,7 +46,7 @@ static void try_vote(char *file, size_t len, bool mend)
     const char *at = file + slot * 4096;
     must(load_le64(at + 16) == serial && load_le64(at + 24) == vote.term &&
          load_le64(at + 32) == vote.candidate);
-    if (mend && len >= 4096 + 48)
+    if (fix && len >= 4096 + 48)
         must(serial == max_u64(load_le64(file + 16), load_le64(file + 4096 + 16)));
 }
 

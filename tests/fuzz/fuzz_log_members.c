@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a configuration, of the log or of a peer: refused, or read, written and the same
- * bytes again. What was read is then given to the engine, whose own decoder trusts it: as the log's
- * first entry, and as one that a leader sends. */
+/* Any bytes as a configuration, of the log or of a peer: refused, or read and written again to the
+ * same bytes. The engine, whose own decoder trusts its input, then gets it as the log's first entry
+ * and as an entry from a leader. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a record or a segment head.
  *
- *   byte 0   bit 0: checksums are made right first, so that what stands behind them is reached;
+ *   byte 0   bit 0: checksums are fixed first, so that the code behind them is reached;
  *            bit 1: a segment head
  *   then     8 bytes of salt, then the record
  *
- * What must hold: an answer of the header, nothing is read behind the end, and what was read is
- * written again to the same bytes. */
+ * Invariants: the result is one that the header names, nothing is read behind the end, and a record
+ * that was read is written again to the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static uint32_t salted(uint32_t half, const char *from, size_t len)
     return crc32c(crc32c(0, salt, 4), from, len);
 }
 
-static void mend_record(char *at, size_t len, uint64_t salt)
+static void fix_checksum(char *at, size_t len, uint64_t salt)
 {
     if (len < RECORD_HEAD) return;
     store_le32(at + 4, salted((uint32_t)salt, at + 8, RECORD_HEAD - 8));
@@ -56,11 +56,11 @@ static void try_record(struct str bytes, uint64_t salt)
     free(again);
 }
 
-static void try_segment(char *at, size_t len, bool mend)
+static void try_segment(char *at, size_t len, bool fix)
 {
     static char again[SEGMENT_HEAD];
     struct segment_head head;
-    if (mend && len >= SEGMENT_HEAD) {
+    if (fix && len >= SEGMENT_HEAD) {
         memcpy(at, "musterlg", 8);
         memset(at + 12, 0, 4);
         memset(at + 48, 0, SEGMENT_HEAD - 48);
@@ -70,7 +70,7 @@ static void try_segment(char *at, size_t len, bool mend)
     must(err == ERR_OK || err == ERR_CORRUPT || err == ERR_VERSION);
     if (err) return;
     segment_head_write(&head, again);
-    if (mend) must(memcmp(again, at, SEGMENT_HEAD) == 0);
+    if (fix) must(memcmp(again, at, SEGMENT_HEAD) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -78,15 +78,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 9) return 0;
     uint64_t salt = load_le64(data + 1);
     size_t len = size - 9;
-    char *copy = malloc(len + 1); /* its own end, so that a read behind it is seen */
+    char *copy = malloc(len + 1); /* exact size, so that a read behind the end is found */
     must(copy != NULL);
     char *at = copy + 1;
     memcpy(at, data + 9, len);
-    bool mend = data[0] & 1;
+    bool fix = data[0] & 1;
     if (data[0] & 2) {
-        try_segment(at, len, mend);
+        try_segment(at, len, fix);
     } else {
-        if (mend) mend_record(at, len, salt);
+        if (fix) fix_checksum(at, len, salt);
         try_record(str_of(at, len), salt);
     }
     free(copy);

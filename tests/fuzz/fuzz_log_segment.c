@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any segments on a disk, opened as a log.
  *
- *   byte 0   bit 0: the rest stands raw behind the head of one segment; else acts of 8 bytes:
+ *   byte 0   bit 0: the rest follows the head of one segment unchanged; else acts of 8 bytes:
  *            what, serial, synced, index, term, length, two more
  *
  * Records have right checksums and any numbers, in any order, torn and damaged at will.
  *
- * What must hold: looking and opening say the same and find the same; what was opened takes an
- * append, and afterwards holds what it held and that, also after a power cut. */
+ * Invariants: a look and an open return the same error and the same state. An opened log accepts an
+ * append, and then contains its old entries and the new one, also after a power cut. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,7 +115,7 @@ static void lay_out(struct fs *fs, const struct image *image)
     must(fs_sync_dir(fs, "/d/log") == ERR_OK);
 }
 
-/* What a log holds, in a few numbers. */
+/* Summary of the entries in a log. */
 struct held {
     uint64_t hash, last, count;
 };
@@ -179,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!look_err) wal_close(wal);
     must(!look_err || (look_err == ERR_CORRUPT && note.text[0]));
     enum err err = wal_open(&options, false, hold, &opened, &wal, NULL, &note);
-    /* A look goes deeper into segments that should be unused. */
+    /* A look also reads segments that should be unused. */
     must(err == look_err || (err == ERR_OK && look_err == ERR_CORRUPT));
     if (!look_err) must(memcmp(&looked, &opened, sizeof looked) == 0);
     if (!err && !look_err)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a snapshot file.
  *
- *   byte 0   bit 0: the rest is the file; bit 1: checksums are made right first, walking over the
- *            file by the lengths it gives; else: number of members (low 4 bits of byte 1), then
- *            chunks: section, length, number less what is due
+ *   byte 0   bit 0: the rest is the file; bit 1: checksums are fixed first, walking over the file
+ *            by its lengths; else: number of members (low 4 bits of byte 1), then chunks: section,
+ *            length, difference to the expected number
  *
- * What must hold: an answer of the header with a note that names the offset, the same answer twice,
- * and no chunk larger than its bound. */
+ * Invariants: the result is one that the header names, with a note that has the offset, the same
+ * result twice, and no chunk larger than its bound. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +25,8 @@ static void must(bool holds)
     if (!holds) abort();
 }
 
-/* Right checksums over whatever the lengths say. */
-static void mend(char *file, size_t len)
+/* Writes the right checksums, following the lengths in the file. */
+static void fix_checksums(char *file, size_t len)
 {
     if (len < SNAP_HEAD_FIXED) return;
     memcpy(file, "mustersn", 8);
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] & 1) {
         len = min_size(size - 1, FILE_MAX);
         memcpy(file, data + 1, len);
-        if (data[0] & 2) mend(file, len);
+        if (data[0] & 2) fix_checksums(file, len);
     } else {
         len = compose(data + 1, size - 1, file);
     }

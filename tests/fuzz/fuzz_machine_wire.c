@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hostile provider: its records, acks and Lists. What is taken comes back from
- * its own encoding; a List says the same however it is cut.
+/* A hostile provider: its records, acks and Lists. An accepted record equals the reading of
+ * its own encoding; a List has the same content for every cut.
  *
  * Input: a byte that chooses (0: Machine, 1: TransitionAck, else: MachineList, cut into pieces of
  * that many bytes), then the bytes. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a beat, as a beat that is passed on, as an answer to one, and as a machine's reply:
- * refused by name, or read, and then what is written of it is read to the same.
+/* Any bytes as a beat, as a forwarded beat, as an answer to one, and as a machine's reply: refused
+ * by name, or read, and the bytes written from it are read to the same.
  *
  * First byte: which of the four. Of a beat, metadata follow the message: one byte of its length,
  * the message, then for each line a byte of length and "name=value". */

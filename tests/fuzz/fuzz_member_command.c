@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as commands of membership, one after the other: refused by name, or read, and then what
- * is written of it is the same bytes; a membership takes or refuses each operation, and what is
- * written of it afterwards is read to the same hash and size, and goes on as the first does.
+/* Any bytes as commands of membership, one after the other: refused by name, or read and written
+ * again to the same bytes. A membership applies or refuses each operation; its snapshot is read to
+ * the same hash and size, and the copy continues like the first.
  *
  * Each record: two bytes of length, one of time (times 100 ms), then the command. */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of rollout's, for a coordinator and for a worker: what is taken obeys every rule between
- * keys; what is refused says why, a line each. */
+/* A configuration file of rollout, for a coordinator and for a worker: accepted input obeys every
+ * rule between keys; a refusal gives its reasons, a line each. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin's manifest: what is read has what its mode needs and prints as JSON; what is refused
- * says why. */
+/* A plugin's manifest: an accepted one has everything that its mode needs and prints as JSON; a
+ * refusal gives a reason. */
 #include <stddef.h>
 #include <stdint.h>
 

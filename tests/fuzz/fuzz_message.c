@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a message: the first byte chooses the type, the second how a stream is cut.
  *
- * What the guard passes must be decoded, and written and read again to the same bytes; what it
- * refuses has a note. protobuf-c's own reader is never kinder than the guard's promise: what it
- * refuses, the guard refused. A streamed message gives the same elements and rest as the whole. The
+ * A message that the guard accepts must be decoded, and written and read again to the same bytes; a
+ * refusal has a note. protobuf-c's own reader must never refuse a message that the guard
+ * accepted. A streamed message gives the same elements and rest as the whole. The
  * same bytes are also searched as a set of descriptors. */
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static enum err collect(void *owner, struct str bytes, size_t len)
     return err;
 }
 
-/* The elements first, then what else the message holds: as a stream passes them on. */
+/* The elements first, then the rest of the message, in the order of a stream. */
 static void split_whole(size_t chosen, ProtobufCMessage *whole, struct buf *out)
 {
     const ProtobufCFieldDescriptor *field =

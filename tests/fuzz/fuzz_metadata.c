@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hostile shard_metadata: whatever is in it, what could be read is sound, is written again, and
- * reads back to the same bytes without a complaint.
+/* Hostile shard_metadata: for any input the parsed part is valid, is written again, and
+ * reads back to the same bytes without an error.
  *
  * Input: entries ended by 0x1E, key and value parted by 0x1F. */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the coordinators' store answers, as prim/native reads it. The first byte chooses the
+/* Any answer of the coordinators' store, as prim/native reads it. The first byte chooses the
  * message; the rest is its encoding. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A frame of the shard as an operator reads it; what it says of a machine is then kept and reported. */
+/* A frame of the shard as an operator reads it; the machine states in it are kept and reported. */
 #include <stddef.h>
 #include <stdint.h>
 

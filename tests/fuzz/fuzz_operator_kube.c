@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as an object an API server shows to the operator: a pod, a CapacityRequest, a node.
- * What is accepted is within its bounds, and what is written from it can be read again. */
+/* Any bytes as an object that an API server shows to the operator: a pod, a CapacityRequest, a
+ * node. An accepted object is within its bounds, and the text written from it can be read again. */
 #include <stdlib.h>
 
 #include "operator/kube/objects.h"

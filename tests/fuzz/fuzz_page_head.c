@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the head of a request for /health or /version: what they are does not depend on how
- * they are cut, nor on what follows, and a path that is found is one of theirs. */
+/* Any bytes as the head of a request for /health or /version: the result depends neither on the
+ * cuts nor on the bytes that follow, and a path that is found is one of the two. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void check_ask(struct str bytes, const struct page_ask *ask)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *copy = calloc(1, size ? size : 1); /* to the byte: what reads past it is seen */
+    char *copy = calloc(1, size ? size : 1); /* exact size, so that a read past the end is found */
     struct str bytes = str_of(copy, size);
     struct page_ask ask = {STR_EMPTY, false}, part = {STR_EMPTY, false};
     enum page_head whole, cut;
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (cut == PAGE_HEAD_MORE) continue;
         must(cut == whole);
         must(cut != PAGE_HEAD_ASKS || (str_equal(part.path, ask.path) && part.head == ask.head));
-        break; /* it is answered there, and the rest is not looked at */
+        break; /* the request is answered, and the rest is ignored */
     }
     free(copy);
     return 0;

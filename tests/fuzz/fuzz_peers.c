@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any acts of somebody who finds the Raft port, in the virtual world: connections, hellos right and
- * wrong, frames with right sums and any content, stray bytes, time; and of the owner, who refuses
- * frames and takes them again.
+/* Any acts of a stranger at the Raft port, in the virtual world: connections, valid and invalid
+ * hellos, frames with right sums and any content, stray bytes, time. The owner refuses frames and
+ * accepts them again.
  *
- *   acts: one byte says what, then its arguments (see act())
+ *   acts: one byte of kind, then its arguments (see act())
  *
- * What must hold: the owner is told of frames in the right lane and order only, of each snapshot's
- * end or loss once, and everything can be closed. */
+ * Invariants: the owner receives frames only in the right lane and order, and one end or loss of
+ * each snapshot; and everything can be closed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ struct connection {
     struct frame_link out, in;
     uint64_t nonce;
 };
-struct sender { /* as the owner sees its bulk lane */
+struct sender { /* the owner's view of a sender's bulk lane */
     bool snap;
     uint64_t id, at, bytes;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON of `muster plan`: a first byte chooses whether machines (or demand) come first, as a
- * document or as lines; behind a NUL, which no JSON holds, stands the other of the two. What is
- * taken is decided on and told. */
+ * document or as lines; after a NUL, which no JSON contains, follows the other of the two. Accepted
+ * input is decided on and printed. */
 #include "shard/plan/plan.h"
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ static void add(struct planner *planner, struct str text, bool needs, enum plan_
     assert(!err || note.text[0] || err == ERR_NOMEM);
 }
 
-static void tell(const struct planner *planner)
+static void print_all(const struct planner *planner)
 {
     struct buf out;
     size_t count;
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (str_split(&rest, '\0', &first)) add(planner, first, data[0] & 2, form);
     if (rest.len) add(planner, rest, !(data[0] & 2), form);
     assert(planner_decide(planner) == ERR_OK);
-    tell(planner);
+    print_all(planner);
     planner_close(planner);
     return 0;
 }

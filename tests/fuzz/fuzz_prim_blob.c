@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as an exported lease: refused, or read, written and read again to the same. The
- * checksum is set right first, as somebody who forges one would. */
+ * checksum is fixed first, as a forger would. */
 #include <stdlib.h>
 #include <string.h>
 

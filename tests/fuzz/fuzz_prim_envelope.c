@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as an entry of a foreign store: refused, or read, written and the same bytes again.
- * An input that begins with '!' gets the right checksum first: no fuzzer guesses one. */
+ * An input that begins with '!' gets the right checksum first, because no fuzzer guesses one. */
 #include <stdlib.h>
 
 #include "base/bytes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as what a NATS server sends: the first chooses which answer the rest is taken for.
- * Refused with a note, or plain data within its bounds. */
+/* Any bytes from a NATS server: the first byte chooses the kind of answer. The result is a refusal
+ * with a note, or plain data within its bounds. */
 #include <stdlib.h>
 #include <string.h>
 

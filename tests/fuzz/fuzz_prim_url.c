@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as a store's URL: refused with a text that says why, or parts that lie inside it. */
+/* Any text as a store's URL: refused with a reason, or split into parts that lie inside of it. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the state of a provider: a whole file, or, behind a first byte of 0, the changes in
- * a batch, which a checksum keeps from a fuzzer otherwise.
+/* Any bytes as the state of a provider: a whole file, or, after a first byte of 0, the changes of a
+ * batch, which a fuzzer would not reach behind their checksum.
  *
- * What must hold: it is refused with a note, or there is a book that can be listed, whose List is as
- * long as it said, and which a new journal gives again. */
+ * Invariants: it is refused with a note, or there is a book that can be listed. Its List has the
+ * announced length, and a new journal restores the same book. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static struct book *open_book(void)
     return book;
 }
 
-/* The length of a full List; it is what was said. */
+/* The length of a full List; it must be the announced length. */
 static size_t list_len(struct book *book)
 {
     struct book_walk *walk = NULL;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a quantity: refused with a reason and nothing touched, or read; what is printed of
- * it reads back to the same value, and printed again to a text that stays. (The first text need
- * not: 62.5Ki is 64000, as Kubernetes prints it, and that is 64k.) As an amount it is never
- * negative. */
+/* Any bytes as a quantity: refused with a reason and unchanged outputs, or read. The printed text
+ * reads back to the same value, and its own print is stable. (The first text need not be: 62.5Ki is
+ * 64000, which Kubernetes prints as 64k.) As an amount a quantity is never negative. */
 #include <stdlib.h>
 
 #include "model/resource.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roll-ups: whatever comes, rows or a reason; and rows that were taken are written and read again
- * as the same rows. */
+/* Roll-ups: any input gives rows or a reason; accepted rows are written and read again as the same
+ * rows. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,7 +10,7 @@
 
 enum { ROWS = 1000 };
 
-/* The row out of a frame of the inspection, back into a roll-up of its own. */
+/* Reads the row from a frame of the inspection into a roll-up of its own. */
 static void check_again(const struct need *need, const struct dimensions *dimensions)
 {
     struct view_made made;

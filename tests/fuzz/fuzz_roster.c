@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes to the roster. First byte even: a command, which is taken and written again as the same
- * bytes, or refused and changes nothing. Odd: a snapshot, cut where the byte says: refused with a
- * note, or taken, and then a snapshot of what was restored is those very bytes. */
+/* Any bytes to the roster. First byte even: a command, which is applied and written again as the
+ * same bytes, or refused without a change. Odd: a snapshot, cut at the first byte: refused with a
+ * note, or restored, and a snapshot of the restored roster has the same bytes. */
 #include <stdlib.h>
 
 #include "fleet/roster.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any sequence of acts of a client as gRPC sessions with our server, in the virtual world:
- * requests of every kind, messages right and wrong, resets, windows, pings, stray bytes, and
- * time.
+/* Any acts of a client as gRPC sessions with our server, in the virtual world: requests of every
+ * kind, right and wrong messages, resets, windows, pings, stray bytes, and time.
  *
  *   byte 0   bit 0: the client does not read; the others: seed
- *   rest     acts: one byte says what, then its arguments (see act())
+ *   rest     acts: one byte of kind, then its arguments (see act())
  *
- * What must hold: every call that began is done once, everything charged is refunded (the server
+ * Invariants: every call that began is done once, all charged memory is refunded (the server
  * asserts it when it closes), and the server closes. */
 #include <stdlib.h>
 #include <string.h>

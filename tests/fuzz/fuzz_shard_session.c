@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of an operator's stream: what is read without decoding is in the bytes that were given,
- * and a whole decoder that takes the frame sees the same payload. */
+/* Frames of an operator's stream: the fields that are read without decoding lie in the given bytes,
+ * and a full decoder that accepts the frame finds the same payload. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as commands of the store, one after the other: refused by name, or read, and then what
- * is written of it is read to the same; a store takes or refuses each, and what is written of it
- * afterwards is read to the same hash.
+/* Any bytes as commands of the store, one after the other: refused by name, or read, and the bytes
+ * written from it are read to the same. A store applies or refuses each; its section is read to
+ * the same hash.
  *
  * Each record: two bytes of length, one of time (times 100 ms), then the command. */
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void read_twice(struct str bytes)
     err = store_command_read(bytes, &arena, &command, &note);
     must(err == ERR_OK || err == ERR_PARSE || err == ERR_INVALID || err == ERR_VERSION);
     must(!err || note.text[0]);
-    if (!err && command.kind != STORE_TXN) { /* which is written from its message */
+    if (!err && command.kind != STORE_TXN) { /* a TXN is written from its message */
         must(store_command_write(&command, &first) == ERR_OK);
         must(store_command_read(buf_peek(&first), &arena, &again, NULL) == ERR_OK);
         must(store_command_write(&again, &second) == ERR_OK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the store's section of a snapshot, cut where the first byte says: refused with a
- * note, or read, and then what is written of it is read to the same hash. */
+/* Any bytes as the store's section of a snapshot, cut at the first byte: refused with a note, or
+ * read, and the section written from the store is read to the same hash. */
 #include <stdlib.h>
 
 #include "section/section.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DER bytes into an identity: never a crash, and never a name that a C string would cut short. */
+/* Any bytes as a DER certificate: no crash, and no name with a NUL. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -36,7 +36,7 @@ static void check_place(struct toml_position at, struct str input)
     must(at.column >= 1 && at.column <= input.len + 1);
 }
 
-/* ---- the tree written down again, in the plainest TOML: one inline value per key ---- */
+/* ---- the tree written as the plainest TOML: one inline value per key ---- */
 
 static void write_string(struct buf *out, struct str text)
 {
@@ -183,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_written_again(toml_root(document));
     }
     toml_close(document);
-    if (!err && size > 2) { /* the ceiling anywhere below what the document needs */
+    if (!err && size > 2) { /* a ceiling below the memory that the document needs */
         document = NULL;
         err = toml_open(input, size + (data[0] | (size_t)data[1] << 8), &document, NULL, NULL);
         must(err == ERR_OK || err == ERR_TOO_LARGE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a snapshot of the trial machine, cut where the first byte says: refused with a note,
- * or taken, and then a snapshot of what was restored is restored to the same. */
+/* Any bytes as a snapshot of the trial machine, cut at the first byte: refused with a note, or
+ * restored, and a snapshot of the restored machine is restored to the same. */
 #include <stdlib.h>
 
 #include "trial/trial.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a ULID: refused without a trace, or read, printed and read again to the same. */
+/* Any bytes as a ULID: refused with unchanged output, or read, printed and read again to the same.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replays a kept corpus through a fuzz target without libFuzzer, so that `make test` runs every
- * input that ever mattered, under gcc's sanitizers too. Prints TAP.
+ * kept input, under gcc's sanitizers too. Prints TAP.
  *   replay_NAME DIRECTORY */
 #include <dirent.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ static int not_hidden(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* Exactly as many bytes as the input has, so that a read past its end is seen. */
+/* Exactly as many bytes as the input has, so that a read past the end is found. */
 static int replay(const char *directory, const char *name)
 {
     char path[4096];

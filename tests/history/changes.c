@@ -6,7 +6,7 @@
 
 #include "prim/names.h"
 
-/* For qsort, which takes no argument; one thread judges. */
+/* Global, because qsort passes no argument; only one thread judges. */
 static char **names;
 
 static int by_revision(const void *a, const void *b)
@@ -25,7 +25,7 @@ static uint32_t slot_key(const struct hist *h, const struct hist_call *call)
     return (uint32_t)((uintptr_t)map_get(&h->by_key, str_from(name)) - 1);
 }
 
-/* What the call itself says it did or found; false: nothing. */
+/* The change that the call made or found; false: none. */
 static bool of_call(const struct hist *h, const struct hist_call *call, struct change *ret_change)
 {
     struct change change = {.revision = call->revision, .key = call->key, .value = call->id};
@@ -83,7 +83,7 @@ void changes_open(const struct hist *h, struct changes *c, struct judge_result *
         }
         if (last->gone != now->gone || (last->value && now->value && last->value != now->value))
             judge_bad(result,
-                      "%s at revision %" PRIu64 " is told as %s%" PRIu64 " and as %s%" PRIu64,
+                      "%s at revision %" PRIu64 " is reported as %s%" PRIu64 " and as %s%" PRIu64,
                       h->keys[now->key], now->revision, last->gone ? "gone " : "", last->value,
                       now->gone ? "gone " : "", now->value);
         if (!last->value) last->value = now->value;
@@ -117,7 +117,7 @@ const struct change *changes_last(const struct changes *c, uint32_t key, uint64_
     return NULL;
 }
 
-/* The lease of a slot's holder ends, too: every acquire has one. */
+/* Every acquire has a lease, so the end of the lease frees a slot, too. */
 bool changes_may_be_gone(const struct hist *h, const struct change *change, int64_t by_ns)
 {
     const struct hist_call *made = hist_call(h, change->value);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Judges histories: history_check [--rule NAME] [--steps N] FILE...   (prints TAP, a line a rule)
  *
- * Several files are one history. The exit code says it too: 0 good, 1 bad, 2 could not be read,
- * 3 gave up. */
+ * Several files are one history. Exit codes: 0 good, 1 bad, 2 could not be read, 3 gave up. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes many small histories of a recorded one: each the calls on one key or group, every other one with a lie in it.
+"""Makes many small histories of a recorded one: each has the calls on one key or group, and every other one is falsified.
 
 usage: corrupt.py COUNT SEED OUT_DIR FILE...
 
-What is a lie may still be possible (an answer that was lost, a call that took longer): two judges must agree on it.
+A falsified history may still be possible (a lost answer, a slower call): two judges must agree on it.
 """
 import json
 import os

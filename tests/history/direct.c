@@ -13,14 +13,14 @@ enum { ANSWER_MAX = 1 << 16, WATCH_MAX = 16 << 20 };
 struct direct {
     struct real_io *real;
     struct rpc_channel *channel;
-    bool over; /* what is waited for */
+    bool over; /* the call has ended */
     coord_result result;
     uint64_t value;
     /* of a watch */
     struct rpc_client_call *call;
     struct timer late;
     struct direct_place *place;
-    direct_told_fn *told;
+    direct_event_fn *on_event;
     void *owner;
     bool enough;
 };
@@ -113,35 +113,35 @@ coord_result direct_get(struct direct *d, const char *key, uint64_t timeout_ms, 
 
 /* -- watches -- */
 
-static void tell(struct direct *d, const coord_event *event)
+static void report(struct direct *d, const coord_event *event)
 {
-    if (!d->enough && d->told(d->owner, event)) d->enough = true;
+    if (!d->enough && d->on_event(d->owner, event)) d->enough = true;
 }
 
-static void tell_entry(struct direct *d, const Muster__V1__WatchEvent *event, int type)
+static void report_entry(struct direct *d, const Muster__V1__WatchEvent *event, int type)
 {
     const Muster__V1__Entry *entry = event->entry;
-    coord_event told = {.type = type, .revision = entry->revision, .token = entry->token};
+    coord_event one = {.type = type, .revision = entry->revision, .token = entry->token};
 
-    told.key = (coord_str){(const char *)entry->key.data, entry->key.len};
-    told.value = (coord_str){(const char *)entry->value.data, entry->value.len};
-    tell(d, &told);
+    one.key = (coord_str){(const char *)entry->key.data, entry->key.len};
+    one.value = (coord_str){(const char *)entry->value.data, entry->value.len};
+    report(d, &one);
 }
 
 static void begin_anew(struct direct *d)
 {
-    if (d->place->begun) tell(d, &(coord_event){.type = COORD_RESYNC});
+    if (d->place->begun) report(d, &(coord_event){.type = COORD_RESYNC});
     d->place->begun = d->place->in_snapshot = false;
     d->place->next = 0;
 }
 
 static void take_snapshot(struct direct *d, const Muster__V1__WatchResponse *m)
 {
-    if (!d->place->in_snapshot) tell(d, &(coord_event){.type = COORD_SNAPSHOT_BEGIN});
+    if (!d->place->in_snapshot) report(d, &(coord_event){.type = COORD_SNAPSHOT_BEGIN});
     d->place->begun = d->place->in_snapshot = true;
-    for (size_t i = 0; i < m->n_events; i++) tell_entry(d, m->events[i], COORD_ENTRY);
+    for (size_t i = 0; i < m->n_events; i++) report_entry(d, m->events[i], COORD_ENTRY);
     if (m->more) return;
-    tell(d, &(coord_event){.type = COORD_SNAPSHOT_END, .revision = m->revision});
+    report(d, &(coord_event){.type = COORD_SNAPSHOT_END, .revision = m->revision});
     d->place->in_snapshot = false;
     d->place->next = m->revision + 1;
 }
@@ -162,12 +162,12 @@ static void on_message(void *owner, struct rpc_client_call *call, struct str byt
     switch (m->kind) {
     case MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES:
         for (size_t i = 0; i < m->n_events; i++)
-            tell_entry(d, m->events[i], types[(unsigned)m->events[i]->type % ARRAY_LEN(types)]);
+            report_entry(d, m->events[i], types[(unsigned)m->events[i]->type % ARRAY_LEN(types)]);
         d->place->next = m->more ? m->revision : m->revision + 1;
         break;
     case MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT: take_snapshot(d, m); break;
     case MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS:
-        tell(d, &(coord_event){.type = COORD_PROGRESS, .revision = m->revision});
+        report(d, &(coord_event){.type = COORD_PROGRESS, .revision = m->revision});
         if (m->revision >= d->place->next) d->place->next = m->revision + 1;
         break;
     default: begin_anew(d); break;
@@ -189,7 +189,7 @@ static void on_late(struct timer *timer)
 }
 
 bool direct_watch(struct direct *d, const char *bucket, uint64_t for_ms, struct direct_place *place,
-                  direct_told_fn *told, void *owner)
+                  direct_event_fn *on_event, void *owner)
 {
     static const struct rpc_call_events events = {.on_message = on_message, .on_end = on_end};
     Muster__V1__WatchRequest request = MUSTER__V1__WATCH_REQUEST__INIT;
@@ -198,7 +198,7 @@ bool direct_watch(struct direct *d, const char *bucket, uint64_t for_ms, struct 
     struct buf bytes;
 
     d->place = place;
-    d->told = told;
+    d->on_event = on_event;
     d->owner = owner;
     d->over = d->enough = false;
     if (place->in_snapshot) begin_anew(d);

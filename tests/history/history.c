@@ -48,7 +48,7 @@ void hist_deinit(struct hist *h)
     free(h->faults);
 }
 
-/* A test without memory has nothing to say. */
+/* Without memory the program aborts. */
 static void *more(void *rows, size_t count, size_t *cap, size_t size)
 {
     if (count < *cap) return rows;
@@ -130,7 +130,7 @@ static struct hist_call *find(const struct hist *h, uint64_t id)
     return map_get(&h->by_id, str_of((const char *)&id, sizeof id));
 }
 
-/* Until sealed the map gives index + 1: the row of calls still moves. */
+/* Until hist_seal the map holds index + 1, because the row of calls still moves. */
 static enum err take_call(struct hist *h, struct line *line)
 {
     struct str name = word(line, "op");
@@ -168,7 +168,7 @@ static void take_holders(struct hist_call *call, struct line *line)
             line->err = json_get_u64(json_item(rows, i), "", &call->holders[i], line->note);
 }
 
-/* Its call is one of the last lines, but for a client that was stopped for long. */
+/* The call is one of the last lines, except for a client that was stopped for long. */
 static struct hist_call *called(struct hist *h, uint64_t id)
 {
     for (size_t i = h->call_count; i-- > 0;)
@@ -330,7 +330,7 @@ const struct hist_call *hist_call(const struct hist *h, uint64_t id)
 
 /* -- words -- */
 
-void hist_tell(const struct hist *h, const struct hist_call *call, struct note *ret_text)
+void hist_describe(const struct hist *h, const struct hist_call *call, struct note *ret_text)
 {
     double from = h->call_count ? (double)(call->called_ns - h->calls[0].called_ns) / 1e9 : 0;
     double to = (double)(call->ended_ns - h->calls[0].called_ns) / 1e9;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients of a store did and saw, as it was written down: README.md says how a line looks.
+/* What clients of a store did and saw, from a recorded file: README.md has the format.
  *
- * A call that took effect, or may have, is known by its id, and what it writes is that id: a read
- * that found 17 found what call 17 wrote. All times are of one clock. */
+ * The value that a call writes is its id: a read that found 17 found what call 17 wrote. All times
+ * are of one clock. */
 #ifndef TESTS_HISTORY_HISTORY_H
 #define TESTS_HISTORY_HISTORY_H
 #include <muster/coord.h>
@@ -16,7 +16,7 @@ enum hist_op {
     HIST_CAS,
     HIST_DELETE,
     HIST_GET,   /* latest */
-    HIST_STALE, /* what the replica at hand has applied */
+    HIST_STALE, /* a serializable read of one replica */
     HIST_ACQUIRE,
     HIST_RENEW,
     HIST_RELEASE,
@@ -25,36 +25,36 @@ enum hist_op {
     HIST_OP_COUNT
 };
 enum { HIST_SLOTS_MAX = 8, HIST_NEVER = 0 };
-#define HIST_OPEN INT64_MAX /* no answer came: it may take effect at any time */
+#define HIST_OPEN INT64_MAX /* no answer: the call may take effect at any time */
 
 struct hist_call {
     uint64_t id; /* from 1 */
     uint32_t client;
     uint32_t key; /* of hist.keys; a group, too */
     enum hist_op op;
-    int64_t called_ns, ended_ns; /* HIST_OPEN: not known whether it was done */
+    int64_t called_ns, ended_ns; /* HIST_OPEN: unknown whether it was done */
     uint64_t expected;           /* CAS, DELETE; COORD_ANY */
-    int64_t ttl_ms;              /* asked for; once answered: granted */
+    int64_t ttl_ms;              /* requested; after the answer: granted */
     uint64_t lease;              /* id of the call that made it; RENEW, RELEASE, CHECK */
     uint32_t slots;              /* ACQUIRE: of the group */
     bool waits;                  /* ACQUIRE: until one is free */
-    uint32_t session;            /* STALE: reads that may not go back; its replica */
+    uint32_t session; /* STALE: number of the replica; reads of one session must not go back */
     int code, reason;
     uint64_t revision, token;
     uint32_t slot;
-    bool seen;      /* ACQUIRE without an answer: somebody saw it in `slot` */
-    bool named;     /* ACQUIRE: other calls are about its lease */
-    uint64_t found; /* GET, STALE: who wrote it; 0: not there */
+    bool seen;      /* ACQUIRE without an answer: another call saw it in `slot` */
+    bool named;     /* ACQUIRE: other calls use its lease */
+    uint64_t found; /* GET, STALE: id of the call that wrote it; 0: absent */
     uint64_t holders[HIST_SLOTS_MAX];
 };
-struct hist_event { /* told by a watch */
+struct hist_event { /* reported by a watch */
     uint32_t watch, key;
     int type; /* enum coord_event_type */
     int64_t at_ns;
     uint64_t revision, token, value;
-    uint64_t order; /* of the line: a watch tells in order */
+    uint64_t order; /* number of the line: the events of a watch are in order */
 };
-struct hist_fault { /* a replica's process ended: who reads from it begins anew */
+struct hist_fault { /* a replica's process ended: later reads are of another process */
     int64_t at_ns;
     uint32_t replica;
 };
@@ -80,11 +80,11 @@ enum err hist_seal(struct hist *h, struct note *note);
 const struct hist_call *hist_call(const struct hist *h, uint64_t id); /* NULL: none */
 const char *hist_op_name(enum hist_op op);
 /* "get of k/3 by 4 (17, 1.250-1.260 s): OK, 12 at 31". */
-void hist_tell(const struct hist *h, const struct hist_call *call, struct note *ret_text);
+void hist_describe(const struct hist *h, const struct hist_call *call, struct note *ret_text);
 
-/* Whether it may have changed something, and nobody told when and how: no answer came, or it waited
- * for a slot, and was given one too late to be told. */
+/* Whether the call may have changed something that no answer reported: no answer came, or an
+ * acquire waited and may have got a slot too late for the answer. */
 bool hist_in_doubt(const struct hist_call *call);
-/* Whether it changed something, or may have. */
+/* Whether the call changed something, or may have. */
 bool hist_may_change(const struct hist_call *call);
 #endif

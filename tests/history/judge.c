@@ -32,7 +32,7 @@ void judge_bad(struct judge_result *result, const char *format, ...)
     note_set(&result->why, "%s", text);
 }
 
-/* -- what is known of calls without an answer -- */
+/* -- results of calls without an answer, from other calls and watches -- */
 
 static void learn(struct hist *h, uint64_t id, uint64_t revision, uint64_t token, uint32_t slot)
 {
@@ -81,10 +81,10 @@ struct part { /* the calls on one key or group */
     struct linear_call *calls;
     size_t count, cap;
     int64_t watched_ns;
-    uint64_t *gone; /* revisions of the deletions that were answered, sorted */
+    uint64_t *gone; /* revisions of the answered deletions, sorted */
     size_t gone_count;
-    uint32_t twin, after;   /* of the call that is added */
-    uint32_t twins, unseen; /* so many so far; the last that nobody saw */
+    uint32_t twin, after;   /* of the call that is being added */
+    uint32_t twins, unseen; /* numbers so far; the last one that no read or watch saw */
 };
 
 static void add(struct part *part, const struct hist_call *call, uint32_t slot, bool doubt)
@@ -100,8 +100,8 @@ static void add(struct part *part, const struct hist_call *call, uint32_t slot, 
         call->called_ns, doubt ? INT64_MAX : call->ended_ns, NULL, part->twin, part->after};
 }
 
-/* Since when somebody watched the bucket without a gap, to the end of the history: what nobody saw
- * after that did not happen. */
+/* The time from which on a watch reported the bucket without a gap, to the end of the history: what
+ * it did not report after that did not happen. */
 static int64_t watched_since(const struct hist *h, struct str bucket)
 {
     int64_t since_ns = INT64_MAX, best_ns = INT64_MAX;
@@ -123,7 +123,7 @@ static int by_number(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* Whether a watch told a deletion after that time that nobody says was his. */
+/* Whether a watch reported a deletion after that time that belongs to no answered call. */
 static bool was_deleted(const struct hist *h, const struct part *part, uint32_t key, int64_t at_ns)
 {
     for (size_t i = 0; i < h->event_count; i++) {
@@ -136,7 +136,7 @@ static bool was_deleted(const struct hist *h, const struct part *part, uint32_t 
     return false;
 }
 
-/* Of a call in doubt: false when it is certain that it was never done. */
+/* A call in doubt: false when it was certainly never done. */
 static bool may_have_been(const struct hist *h, const struct part *part,
                           const struct hist_call *call)
 {
@@ -159,9 +159,9 @@ static void add_call(const struct hist *h, struct part *part, bool group,
     if (!open || (call->op != HIST_ACQUIRE && may_have_been(h, part, call)))
         add(part, call, call->slot, open);
     if (call->op != HIST_ACQUIRE || !hist_in_doubt(call) || !may_have_been(h, part, call)) return;
-    /* Where nobody saw it, it may be in any slot. */
+    /* If nothing saw it, it may be in any slot. */
     part->twin = ++part->twins;
-    if (!call->seen && !call->named) { /* one is as good as the other, and the earlier is better */
+    if (!call->seen && !call->named) { /* such calls are interchangeable: take the earliest first */
         part->after = part->unseen;
         part->unseen = part->twin;
     }
@@ -181,7 +181,7 @@ static void check_part(const struct hist *h, const char *key, struct part *part,
     result->steps += linear.steps;
     result->looked_at += part->count;
     if (linear.verdict == LINEAR_BAD) {
-        if (linear.stuck) hist_tell(h, ((const struct model_call *)linear.stuck)->call, &stuck);
+        if (linear.stuck) hist_describe(h, ((const struct model_call *)linear.stuck)->call, &stuck);
         judge_bad(result, "%s: no order of its %zu calls; after %zu of them: %s", key, part->count,
                   linear.explained, stuck.text);
     } else if (linear.verdict == LINEAR_GAVE_UP && result->verdict == JUDGE_GOOD) {

@@ -57,9 +57,9 @@ void judge_grants(const struct hist *h, struct judge_result *result)
 /* -- early, check -- */
 
 struct life {
-    int64_t to_ns;      /* it lives at least so long; 0: there is no such lease */
-    int64_t trusted_ns; /* its holder may think so: of who waited, counted from the answer */
-    int64_t let_go_ns;  /* its first release was begun; INT64_MAX: never */
+    int64_t to_ns;      /* the lease lives at least until then; 0: no such lease */
+    int64_t trusted_ns; /* its holder may rely on it until then; after a wait: from the answer on */
+    int64_t let_go_ns;  /* begin of its first release; INT64_MAX: never */
 };
 
 static bool is_grant(const struct hist_call *call)
@@ -68,7 +68,7 @@ static bool is_grant(const struct hist_call *call)
            (call->op == HIST_CREATE || call->op == HIST_ACQUIRE || call->op == HIST_RENEW);
 }
 
-/* Of the call at each place; a lease is the call that made it. */
+/* One entry per call; a lease has the index of the call that created it. */
 static struct life *lives_of(const struct hist *h)
 {
     struct life *lives = calloc(h->call_count + 1, sizeof *lives);
@@ -102,11 +102,11 @@ static void early(struct judge_result *result, const struct hist *h, uint64_t le
               made ? h->keys[made->key] : "?", (double)by_ns / 1e6, who);
 }
 
-/* What a watch tells of the ends of leases. */
+/* Checks the ends of leases that watches report. */
 static void look_at_ends(const struct hist *h, const struct life *lives,
                          struct judge_result *result)
 {
-    uint64_t *holder = calloc(h->key_count + 1, sizeof *holder); /* who wrote the key last */
+    uint64_t *holder = calloc(h->key_count + 1, sizeof *holder); /* last writer of the key */
 
     if (!holder) abort();
     for (size_t i = 0; i < h->event_count; i++) {
@@ -141,10 +141,10 @@ void judge_early(const struct hist *h, struct judge_result *result)
         const struct life *life = lease ? &lives[lease - h->calls] : NULL;
 
         if (!life || call->ended_ns == HIST_OPEN || call->code != COORD_EXPIRED) continue;
-        if (call->op == HIST_CHECK) continue; /* which gives up before the end, as it should */
+        if (call->op == HIST_CHECK) continue; /* it may return no before the lease ends */
         if (call->reason == COORD_R_LOCAL || call->reason == COORD_R_RELEASED) continue;
         result->looked_at++;
-        /* A release that was begun before may have been done. */
+        /* A release that began earlier may have been done. */
         if (call->ended_ns < life->to_ns &&
             (call->op == HIST_RELEASE || call->ended_ns < life->let_go_ns))
             early(result, h, call->lease, life->to_ns - call->ended_ns, hist_op_name(call->op));

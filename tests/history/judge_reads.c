@@ -6,8 +6,8 @@
 #include "changes.h"
 
 struct session {
-    int64_t at_ns;   /* its last read was called then */
-    uint64_t newest; /* the largest revision that it was told */
+    int64_t at_ns;   /* when its last read was called */
+    uint64_t newest; /* the largest revision that it has read */
 };
 
 static bool ended_between(const struct hist *h, uint32_t replica, int64_t from_ns, int64_t to_ns)
@@ -50,7 +50,7 @@ void judge_stale(const struct hist *h, struct judge_result *result)
     sessions = calloc((size_t)most + 1, sizeof *sessions);
     if (!sessions) abort();
     changes_open(h, &c, result);
-    for (size_t i = 0; i < h->call_count; i++) { /* one after the other, in each session */
+    for (size_t i = 0; i < h->call_count; i++) { /* in each session, calls do not overlap */
         const struct hist_call *call = &h->calls[i];
         struct session *session = &sessions[call->session];
 

@@ -6,7 +6,7 @@
 #include "changes.h"
 #include "prim/names.h"
 
-struct reader { /* of one watch, from its first event to its last */
+struct reader { /* one watch, from its first event to its last */
     const struct hist *h;
     const struct changes *c;
     struct judge_result *result;
@@ -16,7 +16,7 @@ struct reader { /* of one watch, from its first event to its last */
     /* where it is */
     bool live, in_snapshot;
     uint64_t last;                     /* the revision of the last event */
-    uint64_t whole;                    /* nothing up to this one is still to come */
+    uint64_t whole;                    /* every change up to this revision has come */
     size_t next;                       /* of the changes */
     const struct hist_event *snapshot; /* its begin */
 };
@@ -31,7 +31,7 @@ static size_t place(const struct reader *r, const struct hist_event *event)
     return (size_t)(event - r->events);
 }
 
-/* All known changes up to `revision` must have come; one of `event` itself may be what is next. */
+/* All known changes up to `revision` must have come; the next one may be that of `event` itself. */
 static void demand(struct reader *r, const struct hist_event *event, uint64_t revision)
 {
     for (; r->next < r->c->count && r->c->rows[r->next].revision <= revision; r->next++) {
@@ -42,7 +42,7 @@ static void demand(struct reader *r, const struct hist_event *event, uint64_t re
             return;
         judge_bad(r->result,
                   "watch %" PRIu32 ", event %zu: a gap: %s at revision %" PRIu64
-                  " was not told before %" PRIu64,
+                  " was not reported before %" PRIu64,
                   event->watch, place(r, event), r->h->keys[change->key], change->revision,
                   revision);
     }
@@ -147,7 +147,7 @@ static void take_event(struct reader *r, const struct hist_event *event)
     case COORD_PUT:
     case COORD_DELETE:
     case COORD_EXPIRE: take_change(r, event); break;
-    default: r->live = false; break; /* closed: what follows is another watch's */
+    default: r->live = false; break; /* closed: later events belong to another watch */
     }
 }
 

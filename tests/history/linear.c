@@ -7,17 +7,17 @@
 #include "base/prng.h"
 #include "base/str.h"
 
-/* Calls that have no place yet, in a ring by time of call; 0 is its head. */
+/* Calls without a place in the order, in a ring by time of call; 0 is its head. */
 struct link {
     uint32_t before, after;
 };
-struct frame { /* one call that was given a place */
+struct frame { /* a call that has a place in the order */
     uint32_t call;
-    bool lost_ones; /* trying those without an answer: only when no other helps */
+    bool lost_ones; /* tries calls without an answer, after all others */
     int64_t at_ns;  /* before it */
     uint8_t state[LINEAR_STATE_BYTES];
 };
-struct tried { /* sets of calls by the sum of their random names: two of 64 bits never meet */
+struct tried { /* a set of calls as the sum of their random 64-bit names, which do not collide */
     uint64_t a, b;
 };
 struct search {
@@ -28,7 +28,7 @@ struct search {
     struct tried *names, *tried, set;
     size_t tried_count, tried_cap;
     struct frame *frames;
-    bool *twins; /* by number: one of them has a place */
+    bool *twins; /* by number: one call of that number has a place */
     uint8_t state[LINEAR_STATE_BYTES];
     int64_t at_ns;
     const void *stuck;
@@ -67,7 +67,7 @@ static void put_back(struct search *s, uint32_t i)
     if (!is_lost(s, i)) s->answered--;
 }
 
-/* Nothing may be put after this: somebody has had an answer by then. */
+/* No call may be placed after this time: an answer had come by then. */
 static int64_t first_end(const struct search *s, uint32_t *ret_call)
 {
     int64_t end_ns = INT64_MAX;
@@ -98,7 +98,7 @@ static void more_room(struct search *s)
     s->tried_cap = cap;
 }
 
-/* False: it was here before, with the same calls behind it, in the same state. */
+/* False: the search was here before, with the same remaining calls, in the same state. */
 static bool is_new(struct search *s)
 {
     struct tried key = s->set;
@@ -142,7 +142,7 @@ static bool try_call(struct search *s, uint32_t i, int64_t end_ns, bool lost_one
     return false;
 }
 
-/* The next call that can have its place here: from `i` on, then those without an answer. */
+/* The next call that can have its place here: from `i` on, then calls without an answer. */
 static bool go_on(struct search *s, uint32_t i, bool lost_ones)
 {
     uint32_t first = 0;

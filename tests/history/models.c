@@ -15,14 +15,15 @@ static bool is_open(const struct hist_call *call)
     return call->ended_ns == HIST_OPEN;
 }
 
-/* No lease ends before. Of a grant that nobody was told nothing is known: it may be given back. */
+/* The lease does not end before. A grant without an answer has no bound: it may be released
+ * already. */
 static int64_t lives_to(const struct hist_call *call)
 {
     return hist_in_doubt(call) ? call->called_ns
                                : call->called_ns + call->ttl_ms * (int64_t)NS_PER_MS;
 }
 
-/* By whom it was ended, and what became of it, is not this call's to say. */
+/* An answer that the lease is over does not say why. */
 static bool says_it_is_over(const struct hist_call *call)
 {
     return call->code == COORD_EXPIRED && call->reason != COORD_R_LOCAL &&
@@ -114,7 +115,7 @@ static bool step_change(struct key_state *s, const struct hist_call *call, int64
         if (call->reason == COORD_R_ABSENT) return become_absent(s, at_ns);
         if (call->reason == COORD_R_REVISION) return is_other(s, call);
         return s->writer != 0;
-    default: return true; /* it was refused before it was looked at */
+    default: return true; /* refused before it reached the object */
     }
 }
 
@@ -124,9 +125,9 @@ static bool step_key_lease(struct key_state *s, const struct hist_call *call, in
 
     if (call->op == HIST_RELEASE && (is_open(call) || call->code == COORD_OK)) {
         if (!mine) return !is_open(call) && call->reason == COORD_R_ALREADY;
-        return gone(s, call); /* also by this very call, repeated */
+        return gone(s, call); /* also by this call's own first attempt */
     }
-    if (is_open(call)) return false; /* a renewal changes nothing that must be */
+    if (is_open(call)) return false; /* a renewal without an answer is never needed */
     if (call->code == COORD_OK) {
         if (!mine || call->op == HIST_CHECK) return mine;
         s->lives_to_ns = later(s->lives_to_ns, lives_to(call));
@@ -173,7 +174,7 @@ const struct linear_model key_model = {sizeof(struct key_state), key_begin, key_
 
 /* -- a group -- */
 
-#define UNSEEN UINT64_MAX /* somebody that nobody heard of before or after */
+#define UNSEEN UINT64_MAX /* a holder that appears in no other call */
 struct group_state {
     struct {
         uint64_t lease; /* 0: free */

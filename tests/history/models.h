@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects that linear.h searches an order for: a key with revisions and perhaps a lease, and a
- * group of slots. Both say exactly what include/muster/coord.h promises, and no more: a lease may
- * live longer than its TTL, never shorter, counted from before the last renewal that was answered.
- */
+/* The objects for linear.h: a key with revisions and perhaps a lease, and a group of slots. They
+ * allow exactly what include/muster/coord.h promises: a lease may live longer than its TTL, never
+ * shorter, counted from before the last answered renewal. */
 #ifndef TESTS_HISTORY_MODELS_H
 #define TESTS_HISTORY_MODELS_H
 #include "history.h"
@@ -10,11 +9,11 @@
 
 struct model_call {
     const struct hist_call *call;
-    uint32_t slot; /* an acquire in doubt: the slot that it may have been given */
-    bool doubt;    /* it is about that, not about its answer */
+    uint32_t slot; /* an acquire in doubt: the slot that it may have got */
+    bool doubt;    /* the entry is about that grant, not about the answer */
 };
 extern const struct linear_model key_model, group_model;
-/* Whether the model has anything to say about it. */
+/* Whether the call concerns the model. */
 bool key_model_knows(const struct hist_call *call);
 bool group_model_knows(const struct hist_call *call);
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many clients of a store at once, and everything they did and saw as a history (README.md):
+/* Many clients of a store at once; records all they do and see as a history (README.md):
  *
  *   history_record --url muster://A,B,C --replicas 'A B C' --out FILE [--seed N] [--pace USEC]
  *
- * Runs until its standard input is closed; then all stop, a last write in each bucket tells the
- * watches where to end, and it is done: 0, or 1 when a call was answered with what cannot be (bad
- * arguments, not supported) or a watch fell silent.
+ * Runs until its standard input is closed. Then all clients stop, and a last write in each bucket
+ * marks the end for the watches. Exit code 1: an answer was impossible (bad arguments, not
+ * supported), or a watch fell silent.
  *
- * Half of the clients are in a hurry and half are patient: while a leader stands still the first
- * write elsewhere and the second are still asking it when it wakes up. */
+ * Half of the clients have short timeouts and half have long ones: while a leader is paused, the
+ * first half writes elsewhere and the second half still waits when the leader resumes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -266,7 +266,7 @@ static void *key_client(void *arg)
     return NULL;
 }
 
-/* Only reads, and is patient: it asks a leader that stands still until that wakes up. */
+/* Only reads, with a long timeout: its call to a paused leader waits until the leader resumes. */
 static void *reading_client(void *arg)
 {
     struct client *c = arg;
@@ -307,7 +307,7 @@ static void *stale_client(void *arg)
 
 /* -- leases -- */
 
-/* Holds it for some renewals, looks whether it may go on, then lets go or falls silent. */
+/* Holds the slot for some renewals, checks it, then releases it or stops renewing. */
 static void hold(struct client *c, const char *key, coord_lease *lease, uint64_t made)
 {
     uint64_t beats = prng_below(&c->prng, 5);
@@ -318,7 +318,7 @@ static void hold(struct client *c, const char *key, coord_lease *lease, uint64_t
     for (uint64_t i = 0; i < beats && !over && !all.stop; i++) {
         coord_result checked = {0};
         rest_us(prng_below(&c->prng, TTL_MS / 6) * 1000);
-        /* Now and then so late that it is over. */
+        /* Sometimes so late that the lease is over. */
         if (prng_below(&c->prng, 20) == 0) rest_us((TTL_MS + 200) * 1000);
         called(c, &(struct asked){.op = HIST_CHECK, .key = key, .lease = made});
         checked.code = coord_check(lease);
@@ -328,7 +328,7 @@ static void hold(struct client *c, const char *key, coord_lease *lease, uint64_t
         done(c, &r, NULL, NULL, true);
         over = r.code == COORD_EXPIRED;
     }
-    for (int i = 0; lets_go && i < 3; i++) { /* again, while it is not known */
+    for (int i = 0; lets_go && i < 3; i++) { /* again, while the result is unknown */
         called(c, &(struct asked){.op = HIST_RELEASE, .key = key, .lease = made});
         r = coord_release(lease, &call);
         done(c, &r, NULL, NULL, false);
@@ -396,7 +396,7 @@ static void *slot_client(void *arg)
         request.value = text(c->value);
         request.wait_ms = wait_ms;
         r = coord_acquire_slot(c->store, &call, &request, &lease);
-        /* Given and over before that was heard is an UNAVAILABLE, too: always a doubt. */
+        /* UNAVAILABLE may also mean granted and expired before the answer: always in doubt. */
         done(c, &r, NULL, NULL, true);
         if (lease) hold(c, group, lease, c->id);
         rest_us(5000 + prng_below(&c->prng, 20000));
@@ -406,7 +406,8 @@ static void *slot_client(void *arg)
 
 /* -- watches -- */
 
-static bool told(struct client *c, uint32_t watch, const char *scope, const coord_event *event)
+static bool record_event(struct client *c, uint32_t watch, const char *scope,
+                         const coord_event *event)
 {
     static const char *const types[] = {
         [COORD_SNAPSHOT_BEGIN] = "begin", [COORD_ENTRY] = "entry",
@@ -432,7 +433,7 @@ static bool told(struct client *c, uint32_t watch, const char *scope, const coor
     return str_ends(key, STR("/end"));
 }
 
-/* Even ones stay until the last word; odd ones leave now and then and come again. */
+/* Even clients watch to the end; odd ones leave now and then and come back. */
 static void *watch_client(void *arg)
 {
     struct client *c = arg;
@@ -459,7 +460,7 @@ static void *watch_client(void *arg)
                 all.wrong = ended = true;
             }
             if (!coord_watch_next(watch, 100, &event)) continue;
-            if (told(c, number, scope, &event)) ended = true;
+            if (record_event(c, number, scope, &event)) ended = true;
             if (event.type == COORD_CLOSED) break;
         }
         coord_watch_close(watch);
@@ -467,18 +468,18 @@ static void *watch_client(void *arg)
     return NULL;
 }
 
-/* One watch that goes on at one replica after the other, each time where it was. */
+/* One watch that moves from replica to replica and continues where it was. */
 struct roamer {
     struct client *client;
     const char *scope;
     uint32_t watch;
 };
 
-static bool roamer_told(void *owner, const coord_event *event)
+static bool roamer_event(void *owner, const coord_event *event)
 {
     struct roamer *r = owner;
 
-    return told(r->client, r->watch, r->scope, event);
+    return record_event(r->client, r->watch, r->scope, event);
 }
 
 static void *roaming_client(void *arg)
@@ -496,7 +497,7 @@ static void *roaming_client(void *arg)
         if (all.stop && give_up_ns == INT64_MAX)
             give_up_ns = now_ns() + (int64_t)LAST_WORD_MS * 1000000;
         ended = direct_watch(directs[prng_below(&c->prng, all.replica_count)], roamer.scope,
-                             20 + prng_below(&c->prng, 500), &place, roamer_told, &roamer);
+                             20 + prng_below(&c->prng, 500), &place, roamer_event, &roamer);
         if (!ended && now_ns() > give_up_ns) {
             (void)fprintf(stderr, "the roaming watch of %s fell silent\n", roamer.scope);
             all.wrong = ended = true;
@@ -507,7 +508,7 @@ static void *roaming_client(void *arg)
     return NULL;
 }
 
-/* Behind everything that was done: where the watches end. */
+/* The last writes: the watches end there. */
 static void last_words(struct client *c)
 {
     int64_t give_up_ns = now_ns() + (int64_t)LAST_WORD_MS * 1000000;

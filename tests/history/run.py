@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records what clients of real coordinators do and see while replicas break, and has it judged.
+"""Records what clients of real coordinators do and see while replicas fail, and judges the history.
 
 usage: run.py MUSTER MUSTERCTL PROTOC PROTO_ROOT RECORD CHECK [WORD...]    (prints TAP, a line a rule and scenario)
 
@@ -69,7 +69,7 @@ class Recording:
         wait_for("the clients get on", lambda: self.size() > mark + STEADY)
 
     def ended(self, node):
-        """Whoever reads from it now reads from another process."""
+        """From now on reads from the node are of another process."""
         with open(self.faults, "a", encoding="ascii") as file:
             now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
             file.write('{"e":"ended","t":%d,"replica":%d}\n' % (now, self.nodes.index(node) + 1))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each rule passes what may happen and finds what may not, on histories written by hand. */
+/* Each rule accepts what may happen and finds what may not, on histories written by hand. */
 #include "history/judge.h"
 #include "lib/test.h"
 
@@ -42,7 +42,7 @@ static void read_text(struct hist *h, const char *text)
     judge_learn(h);
 }
 
-/* `rule` complains of it, in these words; none: nobody complains. */
+/* `rule` reports the history as bad, in these words; none: no rule does. */
 static void judged(const char *text, enum judge_rule rule, const char *words)
 {
     struct hist h;
@@ -99,7 +99,7 @@ TEST(a_read_that_overlaps_the_write_may_find_either)
         "get of k/a by 4");
 }
 
-TEST(two_that_replace_one_revision_are_found)
+TEST(two_writes_that_replace_one_revision_are_found)
 {
     BAD(KEYS,
         CREATED CALL(2, 30, "cas", "k/a", EXPECTED(5)) DONE(2, 60, "OK", "updated", REV(6))
@@ -126,14 +126,14 @@ TEST(a_write_without_an_answer_may_be_done_late_or_never)
         "get of k/a by 4");
 }
 
-/* A watch of the whole bucket, to its last word: what it did not tell was not done. */
+/* A watch of the whole bucket to its end: a change that it did not report was not done. */
 #define WATCHED(events)                                                                            \
     SNAPSHOT(1, 5, "k", 1)                                                                         \
     PUT(1, 15, "k/a", 5, 1)                                                                        \
     events CALL(90, 900, "create", "k/end", "") DONE(90, 910, "OK", "created", REV(99))            \
         PUT(1, 920, "k/end", 99, 90)
 
-TEST(a_write_without_an_answer_that_no_watch_told_was_not_done)
+TEST(a_write_without_an_answer_that_no_watch_reported_was_not_done)
 {
 #define DELETED_UNHEARD                                                                            \
     CREATED CALL(2, 30, "delete", "k/a", EXPECTED(5)) LOST(2, 40) CALL(3, 50, "get", "k/a", "")    \
@@ -153,7 +153,7 @@ TEST(a_refused_write_that_was_done_is_found)
         CREATED CALL(2, 30, "cas", "k/a", EXPECTED(5)) DONE(2, 40, "UNAVAILABLE", "no_leader", "")
             CALL(3, 50, "get", "k/a", "") DONE(3, 60, "OK", "none", REV(6) FOUND(2)),
         "get");
-    BAD(KEYS, /* it was done once and then, asked again, refused by itself */
+    BAD(KEYS, /* done once; the retry was refused because of the first attempt */
         CREATED CALL(2, 30, "cas", "k/a", EXPECTED(5)) DONE(2, 40, "CONFLICT", "revision", REV(6))
             CALL(3, 50, "get", "k/a", "") DONE(3, 60, "OK", "none", REV(6) FOUND(2)),
         "no order");
@@ -284,7 +284,7 @@ TEST(a_slot_that_was_given_without_an_answer_is_held)
                  CALL(5, 50, "acquire", "g", SLOTS(2) TTL(100)) DONE(5, 60, "EXISTS", "full", ""));
 }
 
-TEST(who_waited_too_long_may_have_had_a_slot_for_a_moment)
+TEST(an_expired_wait_may_have_had_a_slot_for_a_moment)
 {
     GOOD(TAKEN CALL(3, 30, "acquire", "g", SLOTS(2) TTL(100) WAIT(50))
              DONE(3, 90, "EXISTS", "full", "") CALL(4, 40, "release", "g", LEASE(2))
@@ -292,13 +292,13 @@ TEST(who_waited_too_long_may_have_had_a_slot_for_a_moment)
                      EVENT(1, 46, "delete", "g/slot-0001", REV(7))
                          EVENT(1, 47, "put", "g/slot-0001", REV(8) TOKEN(8) VALUE(3))
                              EVENT(1, 48, "delete", "g/slot-0001", REV(9)));
-    BAD(SLOTS, /* who did not wait has not */
+    BAD(SLOTS, /* an acquire that did not wait got no slot later */
         TAKEN CALL(3, 30, "acquire", "g", SLOTS(2) TTL(100)) DONE(3, 90, "EXISTS", "full", "")
             CALL(4, 40, "holders", "g", "") DONE(4, 50, "OK", "none", HOLDERS(1, 3)),
         "holders of g by 4");
 }
 
-TEST(a_list_that_shows_who_is_gone_is_found)
+TEST(a_list_with_a_released_holder_is_found)
 {
     BAD(SLOTS,
         TAKEN CALL(3, 30, "release", "g", LEASE(2)) DONE(3, 40, "OK", "released", "")
@@ -311,7 +311,7 @@ TEST(a_list_that_shows_who_is_gone_is_found)
     CREATED CALL(2, 30, "cas", "k/a", EXPECTED(5)) DONE(2, 40, "OK", "updated", REV(7))            \
         CALL(3, 50, "create", "k/b", "") DONE(3, 60, "OK", "created", REV(8))
 
-TEST(watches_that_tell_all_of_it_pass)
+TEST(watches_that_report_every_change_pass)
 {
     GOOD(THREE SNAPSHOT(1, 5, "k", 1) PUT(1, 15, "k/a", 5, 1) PUT(1, 36, "k/a", 7, 2)
              EVENT(1, 37, "progress", "", REV(7)) PUT(1, 55, "k/b", 8, 3));
@@ -336,7 +336,7 @@ TEST(a_snapshot_that_broke_off_begins_anew)
 TEST(a_gap_is_found)
 {
     BAD(WATCHES, THREE SNAPSHOT(1, 5, "k", 1) PUT(1, 15, "k/a", 5, 1) PUT(1, 55, "k/b", 8, 3),
-        "a gap: k/a at revision 7 was not told before 8");
+        "a gap: k/a at revision 7 was not reported before 8");
     BAD(WATCHES,
         THREE SNAPSHOT(1, 5, "k", 1) PUT(1, 15, "k/a", 5, 1) EVENT(1, 37, "progress", "", REV(7)),
         "a gap: k/a at revision 7");
@@ -372,7 +372,7 @@ TEST(a_snapshot_that_lacks_a_change_is_found)
     BAD(WATCHES, THREE SNAPSHOT(1, 70, "k", 8), "lacks the change of k/a at 7");
 }
 
-TEST(what_nobody_wrote_is_found)
+TEST(a_value_without_a_writer_is_found)
 {
     BAD(WATCHES, CREATED SNAPSHOT(1, 5, "k", 1) PUT(1, 15, "k/a", 5, 1) PUT(1, 16, "k/a", 6, 77),
         "found 77 at k/a, which nobody wrote");
@@ -384,12 +384,12 @@ TEST(what_nobody_wrote_is_found)
     BAD(WATCHES, THREE SNAPSHOT(1, 5, "k", 1) PUT(1, 15, "k/a", 6, 1), "with revision 6, not 5");
 }
 
-TEST(two_watches_that_tell_it_differently_are_found)
+TEST(two_watches_that_disagree_are_found)
 {
     BAD(WATCHES,
         CREATED SNAPSHOT(1, 5, "k", 1) PUT(1, 15, "k/a", 5, 1) SNAPSHOT(2, 5, "k", 1)
             EVENT(2, 15, "delete", "k/a", REV(5)),
-        "is told as");
+        "is reported as");
 }
 
 /* -- stale reads -- */
@@ -427,7 +427,7 @@ TEST(a_read_of_the_future_is_found)
 }
 
 /* -- the format -- */
-TEST(what_cannot_be_read_is_refused_with_its_line)
+TEST(an_invalid_line_is_refused_with_its_number)
 {
     static const struct {
         const char *text, *words;
@@ -451,7 +451,7 @@ TEST(what_cannot_be_read_is_refused_with_its_line)
     }
 }
 
-TEST(an_id_that_is_there_twice_is_refused)
+TEST(a_duplicate_id_is_refused)
 {
     struct hist h;
     struct note note = {""};

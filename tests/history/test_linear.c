@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search finds an order where there is one, and none where there is none: against trying all
- * of them, on small random histories of one register; and it stops when it was told to. */
+/* The search finds an order where there is one, and none where there is none: compared with trying
+ * all orders of small random histories of one register. It stops at its limit of steps. */
 #include <stdlib.h>
 
 #include "base/prng.h"
@@ -97,7 +97,7 @@ TEST(small_histories_are_judged_as_by_trying_every_order)
     CHECK("both kinds were there", good > 1000 && bad > 1000);
 }
 
-TEST(it_gives_up_when_it_was_told_to)
+TEST(it_gives_up_after_its_limit_of_steps)
 {
     struct call whats[20];
     struct linear_call calls[21];
@@ -110,7 +110,7 @@ TEST(it_gives_up_when_it_was_told_to)
     }
     calls[20] = (struct linear_call){20, 1000, &nobody_wrote, 0, 0};
     linear_check(&model, calls, 21, 1000, &got);
-    CHECK_U64("it says so", got.verdict, LINEAR_GAVE_UP);
+    CHECK_U64("the verdict is: gave up", got.verdict, LINEAR_GAVE_UP);
     CHECK("and how far it came", got.steps > 1000 && got.explained > 0);
 }
 

@@ -128,7 +128,7 @@ def judge(home):
     stores_are_linked(home, found, static_flags)
 
     if "singleton.py" in found:
-        check("the Python example stands beside the C ones",
+        check("the Python example is beside the C ones",
               os.path.dirname(os.path.dirname(found["singleton.py"])) == os.path.dirname(found["singleton.c"]), found)
         done = run(["/usr/bin/python3", found["singleton.py"], "mem:"],
                    env=dict(env, LIBMUSTER=found["libmuster.so.1"]))

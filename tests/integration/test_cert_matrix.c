@@ -20,7 +20,7 @@ static void close_all(void)
     if (client.stream) stream_close(client.stream);
     if (served.stream) stream_close(served.stream);
     if (server.listener) listener_close(server.listener);
-    RIG_UNTIL("all are told", &rig, !client.stream && !served.stream);
+    RIG_UNTIL("all have ended", &rig, !client.stream && !served.stream);
     rig_close(&rig);
 }
 
@@ -85,9 +85,9 @@ static void check_refused(const struct row *row)
     RIG_UNTIL("the listener counts it", &rig,
               listener_stats(server.listener).failed_handshake == 1);
     CHECK_SIZE("no handler is reached", server.accepted, 0);
-    CHECK_U64("and its owner is told", refused.count, 1);
+    CHECK_U64("and its owner receives the refusal", refused.count, 1);
     CHECK_ERR(row->why, refused.why, row->want_server);
-    CHECK_HAS("of whom", refused.peer, "127.0.0.1:");
+    CHECK_HAS("the peer's address", refused.peer, "127.0.0.1:");
     CHECK("with words", refused.note.text[0] != '\0');
     if (row->want_server != ERR_DENIED) CHECK_HAS(row->why, refused.note.text, row->says);
 }
@@ -108,7 +108,7 @@ TEST(certificate_matrix_over_sockets_and_files)
                  (struct dial_options){.address = listener_address(server.listener),
                                        .tls = for_client,
                                        .tls_name = row->name ? row->name : "localhost"});
-        tls_context_unref(for_client); /* the stream holds what it needs */
+        tls_context_unref(for_client); /* the stream has its own reference */
         if (row->want_client)
             check_refused(row);
         else
@@ -201,7 +201,7 @@ static void run_with(struct proc *proc, int deadline_ms)
 static const struct {
     const char *why;
     enum tls_version lowest;
-    const char *options; /* of s_client; CERT, OTHER and CA stand for files */
+    const char *options; /* of s_client; CERT, OTHER and CA are replaced by file names */
     bool good;
     const char *says; /* in its output */
 } s_clients[] = {
@@ -534,10 +534,10 @@ TEST(certificates_are_replaced_under_load_and_no_call_fails)
     CHECK_U64("counted", tls_context_info(for_server).failed_loads, 2);
     put(site.key, good_key);
 
-    /* Nobody calls reload now: handshakes look by themselves, at most once a second. */
+    /* Without a call of reload, handshakes check the files, at most once a second. */
     CHECK_OK("a third pair",
              cert_leaf_ensure(fs_real(), &site.for_server, NULL, now(), &report, NULL));
-    RIG_UNTIL("it is found without being told", &rig,
+    RIG_UNTIL("it is found without a reload", &rig,
               calls_failed() > 0 ||
                   (strcmp(callers[0].serial, second) != 0 && all_see(callers[0].serial)));
     snprintf(third, sizeof third, "%s", callers[0].serial);
@@ -589,7 +589,7 @@ TEST(a_root_is_rotated_under_load_and_then_old_clients_are_refused)
     call_more("both new, one root", 20);
     load_end();
 
-    /* A client that missed the whole thing, and has no files to look at. */
+    /* A client without files, which missed the change of certificates. */
     CHECK_OK("left behind", tls_context_open(NULL,
                                              &(struct tls_options){.side = TLS_CLIENT,
                                                                    .cert_pem = str_from(old_cert),

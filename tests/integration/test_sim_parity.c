@@ -75,7 +75,7 @@ static bool worked(const struct service *s, uint64_t operations)
     return true;
 }
 
-/* Turns until each client wrote `operations` times, or all that was closed has gone. */
+/* Turns until each client wrote `operations` times, or every closed node and client has ended. */
 static bool turn_until(struct service *s, uint64_t operations, unsigned gone)
 {
     struct loop *loop = real_io_io(s->real)->loop;

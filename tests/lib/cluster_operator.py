@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster's operator on grpcio, from the contract: what the shard's tests talk through.
+"""A cluster's operator on grpcio, from the contract, for the shard's tests.
 
     contract = Contract(PROTOC, PROTO_ROOT)
     with Operator(contract, address, "cluster-a", tls=(directory, "cluster-a")) as operator:
@@ -94,7 +94,7 @@ class Operator:
     def __exit__(self, *_):
         self.close()
 
-    # -- what it says --
+    # -- sending --
 
     def hello(self, cluster=None):
         frame = self.contract.FromOperator()
@@ -122,7 +122,7 @@ class Operator:
         self.send_bytes(frame.SerializeToString())
 
     def send_bytes(self, frame):
-        """Nothing is said of a stream that has ended: its code tells."""
+        """A stream that has ended reports nothing: its code says why it ended."""
         _Loop.run(self._write(frame))
 
     def end(self):
@@ -134,11 +134,11 @@ class Operator:
         _Loop.run(self._close())
 
     def check_open(self):
-        """Whoever waits for what comes of its words hears at once that nobody listens to them any more."""
+        """Ends every wait for an acknowledgement at once: nobody reads the stream any more."""
         if self.code is not None and not self.closed:
             raise AssertionError(f"{self.cluster}: its stream has ended with {self.code}: {self.details}")
 
-    # -- what it hears --
+    # -- receiving --
 
     def wait(self, wanted, count=1, deadline=DEADLINE):
         """The frames for which wanted(frame) holds, as soon as there are `count` of them."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A channel of the stock gRPC client that is dialled anew once it has met nobody.
+"""A channel of the stock gRPC client that dials again after a failed connection.
 
-A channel that failed to connect refuses calls for seconds without looking at its socket: who only asks and rests never
-hears that somebody listens by now. Redialed is a channel in all that tests want of one, and is never in that state for
-longer than one call: the call that found nobody fails as ever, the next one dials.
+A channel that failed to connect refuses calls for seconds without a new attempt, so a client that only calls and pauses
+never learns that a server listens by now. Redialed behaves like a channel and is in that state for one call at most: the
+call that found no server fails as usual, and the next one dials.
 
     channel = Redialed(lambda: grpc.insecure_channel(address))
 """
@@ -13,7 +13,7 @@ import grpc
 
 
 def never_connected(error):
-    """The channel met nobody; what it was asked was not sent."""
+    """The channel could not connect; the call was not sent."""
     return error.code() == grpc.StatusCode.UNAVAILABLE and "failed to connect" in (error.details() or "")
 
 
@@ -60,7 +60,7 @@ class Redialed:
 
 
 class Method:
-    """What a channel makes of a method's name: called, it asks; of an answer that comes later the end is looked at."""
+    """A method of a channel: makes calls, and checks how a later answer ends."""
 
     def __init__(self, owner, kind, method):
         self.owner, self.kind, self.method = owner, kind, method

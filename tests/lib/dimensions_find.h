@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of a name that a table of dimensions has. */
+/* The index of a name in a table of dimensions. */
 #ifndef TESTS_LIB_DIMENSIONS_FIND_H
 #define TESTS_LIB_DIMENSIONS_FIND_H
 #include "model/resource.h"

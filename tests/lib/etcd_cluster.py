@@ -128,7 +128,7 @@ class Cluster:
         self.processes[index].send_signal(signal.SIGCONT)
 
     def leader(self):
-        """Index of the leader, asked of whoever answers."""
+        """Index of the leader, asked of any member that answers."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             for index in range(self.count):

@@ -2,7 +2,7 @@
 /* Makes the k-th allocation fail, counted over malloc, calloc and realloc of the code under test
  * (linked statically, wrapped by the linker; libraries of the system are not counted).
  *
- *     FAULT_SWEEP_ALLOC(k) { run the scenario; it must clean up after itself, whatever failed }
+ *     FAULT_SWEEP_ALLOC(k) { run the scenario; it must clean up after itself }
  *
  * runs the body with the 1st, 2nd, ... allocation failing until a run needs fewer than k. */
 #ifndef TESTS_LIB_FAULT_ALLOC_H

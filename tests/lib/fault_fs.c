@@ -175,7 +175,7 @@ void fault_fs_arm(struct fault_fs *fault, struct fault_fs_plan plan)
 
 void fault_fs_disarm(struct fault_fs *fault)
 {
-    fault->plan.calls = 0; /* what has fired stays to be asked */
+    fault->plan.calls = 0; /* keeps whether the fault has fired */
 }
 
 bool fault_fs_fired(const struct fault_fs *fault)

@@ -122,7 +122,7 @@ bool golden_diff(struct str want, struct str got, char *diff, size_t diff_cap)
         split(want, old);
         split(got, new);
         longest = common_table(old, new);
-        out = fmemopen(diff, diff_cap, "w"); /* writes a closing NUL; what does not fit is lost */
+        out = fmemopen(diff, diff_cap, "w"); /* writes a closing NUL; cuts a longer text */
         if (!out) abort();
         setvbuf(out, NULL, _IONBF, 0);
         print_hunks(out, old, new, steps, walk(old, new, longest, steps));

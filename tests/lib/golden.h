@@ -10,8 +10,8 @@
 #include "base/str.h"
 
 #define golden_check(path, got) golden_check_at((path), (got), __FILE__, __LINE__)
-/* The same of a text that a page of the source tree quotes word for word: the page is compared, and
- * rewritten, too. */
+/* The same for a text that a page of the source tree quotes: the page is compared and rewritten,
+ * too. */
 #define golden_check_quoted(path, got, page)                                                       \
     golden_check_quoted_at((path), (got), (page), __FILE__, __LINE__)
 void golden_check_quoted_at(const char *path, struct str got, const char *page, const char *file,

@@ -96,7 +96,7 @@ struct str reply_header(const struct reply *reply, const char *name)
 static size_t unchunk(char *at, size_t len, size_t *ret_body)
 {
     size_t used = 0, body = 0;
-    for (;;) { /* until the last chunk or the end of what there is */
+    for (;;) { /* until the last chunk or the end of the input */
         size_t end = find(str_of(at + used, len - used), STR("\r\n"));
         if (end == SIZE_MAX) return 0;
         size_t size = strtoul(at + used, NULL, 16);
@@ -116,7 +116,7 @@ static bool is_chunked(const struct reply *reply)
     return str_equal_nocase(reply_header(reply, "Transfer-Encoding"), STR("chunked"));
 }
 
-/* The last reply's bytes stay in front until the next one is asked for. */
+/* The last reply's bytes stay in the buffer until the next request. */
 static bool head_read(struct client *c, struct reply *reply, size_t *ret_end)
 {
     size_t end;

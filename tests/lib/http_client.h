@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A raw HTTP client for tests: sends exactly the bytes it is given and shows exactly what came
- * back. Waits are bounded by CLIENT_WAIT_MS, only so that a hang becomes a failure. */
+/* A raw HTTP client for tests: sends exactly the given bytes and shows exactly the received
+ * ones. Waits are bounded by CLIENT_WAIT_MS, only so that a hang becomes a failure. */
 #ifndef TESTS_LIB_HTTP_CLIENT_H
 #define TESTS_LIB_HTTP_CLIENT_H
 #include "base/buf.h"

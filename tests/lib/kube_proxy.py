@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands before a real API server and does what a test tells it: drop an answer, hold a request, refuse.
+"""A proxy in front of a real API server that does what a test asks: drop an answer, hold a request, refuse.
 
 POST /_control/rule   {"method": "PUT", "watch": false, "count": 1, "action": ...}
     "hang"     the request is passed on, its answer never comes

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines as a provider would write them, for tests and benches of what reads them. */
+/* Encodes machines as a provider does, for tests and benches of their readers. */
 #ifndef TESTS_LIB_MACHINE_WRITE_H
 #define TESTS_LIB_MACHINE_WRITE_H
 #include "model/wire/demand_wire.h"
@@ -45,12 +45,12 @@ static inline void machine_pack(struct pack *pack, const struct dimensions *dime
         pack_pair(pack, 15, record->metadata[i].key, record->metadata[i].value, scratch);
 }
 
-/* Appends the encoding of a Machine. ERR_NOMEM, ERR_FULL of the buffer: then it holds what it
- * held. */
+/* Appends the encoding of a Machine. ERR_NOMEM, ERR_FULL of the buffer: then the buffer is
+ * unchanged. */
 static inline enum err machine_write(const struct dimensions *dimensions,
                                      const struct machine_record *record, struct buf *into)
 {
-    enum { SCRATCH_MAX_ = 1 << 20 }; /* none that was checked comes near */
+    enum { SCRATCH_MAX_ = 1 << 20 }; /* larger than any message that is written */
     struct pack pack = {into, ERR_OK};
     struct buf message, scratch;
     size_t before = into->len;

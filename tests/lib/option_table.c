@@ -50,10 +50,10 @@ static bool option_valid(const struct option *option, struct note *note)
     }
     arena_deinit(&scratch);
     if (err && err != ERR_NOMEM) note_prefix(note, "%s", option->name);
-    return !err || err == ERR_NOMEM; /* short of memory is not a mistake in the table */
+    return !err || err == ERR_NOMEM; /* lack of memory is no mistake in the table */
 }
 
-/* "--no-x" is spoken for by every bool x. */
+/* A boolean option x also takes the spelling "--no-x". */
 static bool spellings_clash(const struct option *a, const struct option *b)
 {
     char one[OPTION_NAME_CAP], two[OPTION_NAME_CAP], negated[OPTION_NAME_CAP];
@@ -85,7 +85,7 @@ bool option_table_valid(const struct option_table *table, struct note *note)
         if (i == 0 || str_equal(section, option_section(option - 1))) continue;
         for (size_t j = 0; j < i; j++) {
             if (section.len == 0 || str_equal(section, option_section(&table->options[j]))) {
-                note_set(note, "%s: stands apart from its section", option->name);
+                note_set(note, "%s: is apart from the options of its section", option->name);
                 return false;
             }
         }

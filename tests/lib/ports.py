@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of 127.0.0.1 for servers that cannot be told to take any."""
+"""Ports of 127.0.0.1 for servers that cannot choose a port themselves."""
 import fcntl
 import os
 import socket

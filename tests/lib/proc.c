@@ -54,18 +54,18 @@ bool proc_start(struct proc *proc, const char *const *argv, const char *const *e
     }
     close(pipes[1]);
     close(failure[1]);
-    bool told = proc->pid > 0 && read(failure[0], &child_errno, sizeof child_errno) > 0;
+    bool exec_failed = proc->pid > 0 && read(failure[0], &child_errno, sizeof child_errno) > 0;
     close(failure[0]);
     proc->output_fd = pipes[0];
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
-    if (proc->pid > 0 && !told) return true;
-    fprintf(stderr, "cannot start %s: %s\n", argv[0], strerror(told ? child_errno : errno));
+    if (proc->pid > 0 && !exec_failed) return true;
+    fprintf(stderr, "cannot start %s: %s\n", argv[0], strerror(exec_failed ? child_errno : errno));
     if (proc->pid < 0) proc->pid = 0;
     proc_end(proc);
     return false;
 }
 
-/* Takes what is there; false at the end of the output. */
+/* Reads what is available; false at the end of the output. */
 static bool read_some(struct proc *proc)
 {
     for (;;) {
@@ -90,7 +90,7 @@ static bool collect(struct proc *proc, int flags)
     return true;
 }
 
-/* Waits until the text is there, behind `mark` (text given), or the process has ended (text
+/* Waits until the text follows `mark` (text given), or the process has ended (text
  * NULL). */
 static bool wait_for(struct proc *proc, size_t mark, const char *text, int deadline_ms)
 {
@@ -107,7 +107,7 @@ static bool wait_for(struct proc *proc, size_t mark, const char *text, int deadl
         int64_t left = deadline - now_ms();
         if (left <= 0) return false;
         struct pollfd wait = {.fd = open ? proc->output_fd : -1, .events = POLLIN};
-        poll(&wait, 1, left < 20 ? (int)left : 20); /* the end of a process shows by itself */
+        poll(&wait, 1, left < 20 ? (int)left : 20); /* short: the end of a process is no event */
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real processes under test: start, watch what they print, pause, kill, and never leave one behind.
+/* Real processes under test: start, read output, pause, kill, and never leave one behind.
  *
  * A child dies with the test (PDEATHSIG), and proc_end kills what still runs. Waits are bounded; a
  * deadline is only there so that a broken program fails instead of hanging. */
@@ -24,8 +24,8 @@ struct proc {
 bool proc_start(struct proc *proc, const char *const *argv, const char *const *environment);
 /* Reads until the output contains `text`, the process ends, or the deadline passes. */
 bool proc_wait_output(struct proc *proc, const char *text, int deadline_ms);
-/* The same for output that comes after `mark`, so that a line of an earlier round is not taken for
- * this one's. Take the mark before what makes the process speak. */
+/* The same for output after `mark`, so that a line of an earlier round is not taken for one of
+ * this round. Take the mark before the action that causes the output. */
 size_t proc_mark(struct proc *proc);
 bool proc_wait_output_after(struct proc *proc, size_t mark, const char *text, int deadline_ms);
 /* True when it ended in time; then `status` is set and all output read. */

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A capacity provider on grpcio, from the contract: what the shard's tests run against.
+"""A capacity provider on grpcio, from the contract, for the shard's tests.
 
 As a program, a process of its own that outlives the shard:
     provider.py PROTOC PROTO_ROOT [options]     prints one line of JSON: {"address": ..., "control": ...}
 From a test: `Process(PROTOC, PROTO_ROOT, "--machines", "100")`, then `.control("set", complete_ms={"Create": 500})`.
 
 It keeps the rules of wire.md 3.2 and 8: states, fencing per (shard, machine) before everything but argument checks,
-idempotency by machine and kind of call, revisions. Beyond that it does what a test asks for, all of it by SETTINGS
+idempotency by machine and kind of call, revisions. Tests control the rest by SETTINGS
 below: latencies, transitions that fail, calls that are refused, replies that are lost, garbage, machines that vanish.
 Every mutating call it accepted is in its journal, in order, so a test can prove that nothing was done twice.
 """
@@ -413,7 +413,7 @@ class Provider:
         methods["List"] = self.handler("List", "ListFilter", self.list)
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
-    # -- what a test may ask on the side --
+    # -- control by the test --
 
     def control(self, op, **args):
         return getattr(self, "control_" + op)(**args)
@@ -511,7 +511,7 @@ async def serve(options):
     host = options.listen.rsplit(":", 1)[0]
     print(json.dumps({"address": f"{host}:{port}",
                       "control": "127.0.0.1:%d" % side.sockets[0].getsockname()[1]}), flush=True)
-    # It ends with the one who started it, however that one ends.
+    # It ends with its parent, however the parent ends.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     os._exit(0)
 

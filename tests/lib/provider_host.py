@@ -52,7 +52,7 @@ class Host:
         self.sell(catalogue)
 
     def sell(self, catalogue):
-        """Written beside and renamed, so that nobody reads half of it."""
+        """Writes a temporary file and renames it, so that no reader sees half of it."""
         with open(self.catalogue + ".new", "w", encoding="utf-8") as out:
             out.write(catalogue)
         os.replace(self.catalogue + ".new", self.catalogue)

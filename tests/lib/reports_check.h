@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold of the shards' reports after every call: counts, orders and bytes add up. */
+/* Invariants of the shards' reports after every call: counts, orders and bytes add up. */
 #ifndef TESTS_LIB_REPORTS_CHECK_H
 #define TESTS_LIB_REPORTS_CHECK_H
 #include "fleet/shard_reports.h"

@@ -10,12 +10,12 @@
 bool inventory_check(const struct inventory *inventory, struct note *note);
 /* Every count and reference. */
 bool needs_check(const struct needs *needs, struct note *note);
-/* At most one task per machine, every count right, and nobody in a passing state or Failed without
- * a task or a machine_work. */
+/* At most one task per machine, every count right, and no machine in a passing state or Failed
+ * without a task or a machine_work. */
 bool running_check(const struct core *core, struct note *note);
 
 /* All rows by priority descending, arrival ascending, cluster ascending; rows of one cluster keep
- * their order beyond that. Stands in the arena, texts borrowed until the next change. ERR_NOMEM. */
+ * their own order. In the arena; texts are borrowed until the next change. ERR_NOMEM. */
 enum err needs_snapshot(const struct needs *needs, struct arena *arena, struct need **ret_rows,
                         size_t *ret_count);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The promises of running_actions.h against a walk. */
+/* Checks the invariants of running_actions.h by walking. */
 #include "lib/shard_check.h"
 #include "shard/core/running_actions.h"
 #include "shard/state/cohort.h"
@@ -63,7 +63,7 @@ static bool works_check(const struct core *core, struct note *note)
     return false;
 }
 
-/* Nobody is left alone in a state that is not stable, and a plan is somebody's. */
+/* A machine in a state that is not stable has a task, and a planned machine has a plan. */
 static bool machine_check_care(const struct core *core, const struct machine_row *row,
                                struct note *note)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does every index say what the machines say? Everything here is recomputed by walking.
+/* Checks that every index agrees with the machines: recomputes everything by walking.
  *
- * References are compared in sum per kind: a count that is off anywhere shows there, and a thing
- * that nobody refers to must not be in a table at all. */
+ * References are compared in sum per kind, which shows any wrong count. An object without
+ * references must not be in a table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,7 +122,7 @@ static bool cohorts_check(const struct inventory *inv, struct note *note)
     return true;
 }
 
-/* UINT32_MAX with a note when one stands in the wrong lane. */
+/* UINT32_MAX with a note when a machine is in the wrong lane. */
 static uint32_t lane_machines(const struct inventory *inv, const struct type_bag *lane,
                               struct note *note)
 {

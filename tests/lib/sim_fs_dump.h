@@ -52,8 +52,8 @@ static inline enum err sim_dump_dir(const struct sim_node *dir, struct buf *path
     return err;
 }
 
-/* One line per file and directory, sorted by path: what is there and what a sync would still have
- * to write. ERR_FULL, ERR_NOMEM. */
+/* One line per file and directory, sorted by path: its content, and the part that is not synced.
+ * ERR_FULL, ERR_NOMEM. */
 static inline enum err sim_fs_dump(const struct sim_fs *disk, struct buf *into)
 {
     struct buf path;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command of the store at once, whatever number of turns it takes. */
+/* Applies a command of the store in all the turns that it takes. */
 #ifndef TESTS_LIB_STORE_APPLY_H
 #define TESTS_LIB_STORE_APPLY_H
 #include "store/core/store.h"

@@ -2,8 +2,8 @@
 /* How every test file looks: TEST(rule_in_words) { ... CHECK_...(why, got, want); ... }
  *
  * A file of TESTs needs no main and no list: each registers itself and they run in file order. A
- * failing check prints why, what it got and what it wanted, and ends its test. Output is TAP on the
- * real stdout; whatever a test itself prints goes to stderr. `./test_x name` runs the tests whose
+ * failing check prints its label, the value and the expected value, and ends its test. Output is
+ * TAP on the real stdout; a test's own output goes to stderr. `./test_x name` runs the tests whose
  * name contains `name`. Built over cmocka, so its asserts and mocks work inside a TEST too. */
 #ifndef TESTS_LIB_TEST_H
 #define TESTS_LIB_TEST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* D12: two hundred busy threads beside the keeper. Leases may be lost then, never silently:
- * whoever the store has dropped is over for its holder, and has been told. By its own clock alone:
- * the store tells nobody, and every second renewal fails. */
+/* D12: two hundred busy threads beside the keeper. Leases may be lost then, but never silently:
+ * when the store has ended a lease, its holder's lease is over and on_lost was called. The holder
+ * has only its own clock: the store notifies nobody, and every second renewal fails. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void on_lost(void *arg, coord_lease *lease, int reason)
     atomic_fetch_add(&held->lost, 1);
 }
 
-/* The store first, then the handle: what is gone there must be over here. */
+/* Asks the store first, then the handle: a key that is gone there must be over here. */
 static bool is_gone(coord_store *store, struct held *held)
 {
     coord_entry *entry = NULL;
@@ -66,7 +66,7 @@ TEST(a_starved_keeper_loses_leases_but_never_silently)
         coord_result made = coord_create_if_absent(store, NULL, key, (coord_str){"", 0}, TTL_MS,
                                                    "me", &held[i].lease);
         CHECK_I64("granted", made.code, COORD_OK);
-        /* Too late already, when this thread was starved in between. */
+        /* Fails when this thread was starved for too long. */
         held[i].kept = coord_keep(held[i].lease, on_lost, &held[i]).code == COORD_OK;
     }
     time_t until = time(NULL) + SECONDS;

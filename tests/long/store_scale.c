@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store's core at its full size: every command and every slice of a snapshot is bounded work,
- * however much there is to end, to free or to tell. The bounds are counts of records, so they hold
- * on any machine; what they cost here is printed. `make test` runs it at a twentieth. */
+ * however much there is to end, to free or to report. The bounds are counts of records, so they
+ * hold on any machine; the times are printed only. `make test` runs it at a twentieth of the size.
+ */
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -26,7 +27,8 @@ enum {
     WAITERS = STORE_WAITERS_MAX / SHARE,
     CLIENTS = 20000 / SHARE,
     SLICE = 64 << 10,
-    /* What one entry may do beside what it asks for: ends, rests, clients, history, freed rows. */
+    /* Work of one entry beyond its own command: expired leases, cooldowns, clients, history, freed
+     * rows. */
     WORK_MAX = STORE_EXPIRE_MAX + 2 * STORE_KEYS_PER_LEASE_MAX + 3 * STORE_PRUNE_CHANGES,
 };
 static const uint64_t ms = 1000000;
@@ -39,7 +41,7 @@ static uint64_t cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-struct scale { /* a store, and the worst of what it was asked */
+struct scale { /* a store, and its most expensive calls */
     struct store *store;
     uint64_t clock_ns, worst_work, worst_ns;
 };
@@ -187,7 +189,7 @@ static struct store_result release(struct scale *s, uint64_t n)
     return apply(s, &command);
 }
 
-TEST(who_waits_is_served_one_for_each_release_in_order)
+TEST(each_release_serves_the_next_waiter_in_order)
 {
     struct scale s = scale_open();
     struct store_event event;
@@ -258,7 +260,7 @@ static void fill(struct scale *s, struct str value)
     for (uint64_t i = 0; i <= WAITERS; i++) (void)acquire(s, i, "muster/g", 1, 0);
 }
 
-/* As many commands as may come while one slice is written. */
+/* The commands that may come while one slice is written. */
 static void write_on(struct scale *s, struct prng *p, uint64_t *served)
 {
     for (int i = 0; i < 40; i++) {
@@ -276,7 +278,7 @@ static void write_on(struct scale *s, struct prng *p, uint64_t *served)
     }
 }
 
-TEST(a_snapshot_is_told_in_slices_under_writes_and_none_of_it_takes_long)
+TEST(a_snapshot_is_read_in_slices_under_writes_and_no_slice_takes_long)
 {
     struct scale s = scale_open();
     struct prng p;
@@ -324,7 +326,7 @@ TEST(a_snapshot_is_told_in_slices_under_writes_and_none_of_it_takes_long)
     fprintf(stderr, "restored from slices: the worst %.3f ms of CPU, the end %.3f ms\n",
             (double)worst_feed / 1e6, (double)(cpu_ns() - began) / 1e6);
     store_restore_close(restore);
-    CHECK_U64("as it was", store_hash(copy), hash);
+    CHECK_U64("the copy is equal", store_hash(copy), hash);
     buf_deinit(&slice);
     store_close(copy);
     store_close(s.store);
@@ -332,7 +334,7 @@ TEST(a_snapshot_is_told_in_slices_under_writes_and_none_of_it_takes_long)
 
 /* -- history -- */
 
-TEST(history_is_freed_in_portions_though_it_be_one_step)
+TEST(history_of_one_step_is_freed_in_portions)
 {
     struct scale s = scale_open();
     struct store_command all = {
@@ -412,9 +414,9 @@ TEST(a_range_is_deleted_in_parts_and_at_one_revision)
     store_close(s.store);
 }
 
-/* -- what is counted is what is held -- */
+/* -- the quota and the memory in use -- */
 
-TEST(what_the_quota_counts_is_what_memory_holds)
+TEST(the_quota_counts_the_memory_in_use)
 {
     static char long_value[4096];
     const struct {
@@ -452,7 +454,7 @@ TEST(what_the_quota_counts_is_what_memory_holds)
     }
 }
 
-/* -- what is asked for is what it costs -- */
+/* -- the cost follows the size of the request -- */
 
 struct row {
     char key[16];

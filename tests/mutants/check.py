@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every planted bug of every list must still fit the tree, and so must the hooks of the file store; none may stand in the
+"""Every planted bug of every list must still fit the tree, and so must the hooks of the file store; none may be in the
 product. Prints TAP.
 
 usage: check.py SOURCE_ROOT

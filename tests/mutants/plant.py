@@ -4,8 +4,8 @@
 
 usage: plant.py [--include HEADER] SOURCE_ROOT OUT_DIR LIST SOURCE...
 
-Writes a copy of each source, and OUT_DIR/mutant_map.h unless the edits need another HEADER; what would not change is left
-alone, so that it is not compiled again.
+Writes a copy of each source, and OUT_DIR/mutant_map.h unless the edits need another HEADER; unchanged files are left
+alone, so that they are not compiled again.
 """
 import os
 import sys

@@ -100,7 +100,7 @@ class Chroot:
         return [*before, "chroot", self.root, *BARE, "sh", "-c", script]
 
     def run(self, script, before=(), timeout=3600):
-        """Its exit code, and what it said; the log has it too."""
+        """The command's exit code and output; the log has both, too."""
         done = subprocess.run(self.command(script, before), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", timeout=timeout)
         self.log.write(f"$ {script}\n{done.stdout}\n= {done.returncode}\n".encode())
@@ -108,7 +108,7 @@ class Chroot:
         return done.returncode, done.stdout
 
     def processes(self):
-        """Who runs in it: pid -> command line."""
+        """The processes in the chroot: pid -> command line."""
         found = {}
         for pid in (name for name in os.listdir("/proc") if name.isdigit()):
             try:

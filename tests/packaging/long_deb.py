@@ -95,20 +95,20 @@ def starts(system):
 
 
 def changes(system):
-    """Upgraded and removed on a host that runs systemd, which a program that writes down what it is asked stands in for."""
+    """Upgraded and removed on a host that runs systemd, which is replaced by a program that records its arguments."""
     system.run("""
         set -e
-        mkdir -p /run/systemd/system /tmp/stand-in /var/lib/muster/shard-a
+        mkdir -p /run/systemd/system /tmp/replaced /var/lib/muster/shard-a
         echo mine >/var/lib/muster/shard-a/data
         for name in systemctl deb-systemd-invoke; do
-            printf '#!/bin/sh\\necho "${0##*/} $*" >>/tmp/asked\\n' >/tmp/stand-in/$name
-            chmod 755 /tmp/stand-in/$name
+            printf '#!/bin/sh\\necho "${0##*/} $*" >>/tmp/asked\\n' >/tmp/replaced/$name
+            chmod 755 /tmp/replaced/$name
         done""")
     kept = "test \"$(cat /var/lib/muster/shard-a/data)\" = mine && test -d /var/lib/muster/coordinator/log && cat /tmp/asked"
-    code, said = system.run(f"PATH=/tmp/stand-in:$PATH dpkg --install /tmp/muster_*.deb && {kept}")
+    code, said = system.run(f"PATH=/tmp/replaced:$PATH dpkg --install /tmp/muster_*.deb && {kept}")
     ok(code == 0 and "daemon-reload" in said and " stop " not in said and "restart" not in said,
        "upgraded: nothing is stopped, data directories are as they were", said)
-    code, said = system.run(f"rm /tmp/asked; PATH=/tmp/stand-in:$PATH dpkg --remove muster && {kept}")
+    code, said = system.run(f"rm /tmp/asked; PATH=/tmp/replaced:$PATH dpkg --remove muster && {kept}")
     ok(code == 0 and "deb-systemd-invoke stop muster-worker@*.service" in said and "muster-coordinator.service" in said and
        said.rstrip().endswith("daemon-reload"), "removed: the units are stopped and forgotten, data and configuration kept",
        said)

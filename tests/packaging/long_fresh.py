@@ -39,7 +39,7 @@ class Run:
             return file.read()
 
     def dashboard(self):
-        """Its address, once the fleet is ready; None when make ended before."""
+        """The address of the fleet when it is ready; None when make ended before."""
         while time.monotonic() < self.began + PATIENCE:
             said = re.search(r"^\s*dashboard\s+(http://\S+?)/?\s", self.text(), re.M)
             if said and "\nready\n" in self.text():  # the address is printed before the coordinators listen
@@ -50,7 +50,7 @@ class Run:
         return None
 
     def interrupt(self):
-        """Ctrl-C: the whole group hears it. The exit code of make."""
+        """Ctrl-C for the whole group; returns the exit code of make."""
         os.killpg(self.process.pid, signal.SIGINT)
         return self.process.wait(120)
 

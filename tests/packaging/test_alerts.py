@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The rules for Prometheus and the dashboard for Grafana name what there is.
+"""The rules for Prometheus and the dashboard for Grafana name existing metrics and labels.
 
 usage: test_alerts.py SOURCE MUSTER            (prints TAP)
        test_alerts.py SOURCE MUSTER --write    makes docs/metrics.md anew
@@ -50,7 +50,7 @@ BOARD = json.loads(load("deploy/grafana/muster.json"))
 
 
 def expressions():
-    """Where it stands, and the expression."""
+    """The place and the expression of each alert and panel."""
     for rule in RULES:
         yield rule["alert"], rule["expr"]
     for panel in BOARD["panels"]:
@@ -160,7 +160,7 @@ def read_metrics(text, families):
 
 
 def wrong(families, expression):
-    """Why it could never say anything; None when it can."""
+    """Why an expression could never match; None when it can."""
     found, grouped = selectors(expression)
     if not found:
         return "no metric in it"

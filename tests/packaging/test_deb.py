@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `make deb` and the package's own scripts do beside packing; the whole package is long_deb.py's.
+"""`make deb` and the package's own scripts, apart from packing; long_deb.py tests the whole package.
 
 usage: test_deb.py SOURCE BUILD     (prints TAP)
 
 Shows: scripts/deb leaves alone what lies where it puts the packages; a removal stops every unit that the package brings,
-an upgrade none; systemd reads the units again when they came. Programs they call are stood in for by ones that write down
-what they were asked."""
+an upgrade none; systemd reads the units again when they came. The programs that they call are replaced by ones that record
+their arguments."""
 import glob
 import os
 import re
@@ -64,7 +64,7 @@ def keeps_what_is_not_its_own():
 
 
 def asked_by(script, *words, systemd=True):
-    """What a script of the package asks of systemd, on a host that runs it or does not."""
+    """The calls of a script of the package to systemd, on a host that runs systemd or does not."""
     with tempfile.TemporaryDirectory(prefix="muster-deb-") as folder:
         running = os.path.join(folder, "run")
         if systemd:

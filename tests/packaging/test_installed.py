@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `make install` puts where.
+"""The files and places of `make install`.
 
 usage: test_installed.py BUILD     (prints TAP)"""
 import os

@@ -4,7 +4,7 @@
 
 usage: test_kubernetes.py SOURCE MUSTER     (prints TAP)
 
-That muster.yaml is what Helm renders, and that an API server takes it, is for `make interop` (scripts/interop-helm)."""
+`make interop` (scripts/interop-helm) checks that Helm renders muster.yaml, and that an API server accepts it."""
 import os
 import re
 import sys

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while `make run`, `make test` and `make deb` install packages, compile and test.
+"""The progress that a person sees while `make run`, `make test` and `make deb` install packages, compile and test.
 
 usage: test_progress.py SOURCE     (prints TAP)
 
 Shows: a line comes at once, every step has a name, a counter moves on a terminal, and a pipe gets plain lines. apt-get, dpkg-query and
-ninja are stood in for by programs that print what the real ones print; so is meson; no time is measured."""
+ninja are replaced by programs that print what the real ones print; so is meson; no time is measured."""
 import os
 import pty
 import subprocess
@@ -50,7 +50,7 @@ def on_pipe(command, env):
 
 
 def on_terminal(command, env):
-    """What the command prints on a terminal of its own."""
+    """The output of the command on a terminal of its own."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)

@@ -28,7 +28,7 @@ def bootstrap(*words):
 
 
 def configuration(number, tls):
-    """deploy/config/coordinator.toml for this host, the way the page says: '#' away, names filled in."""
+    """deploy/config/coordinator.toml for this host, as in the page: '#' removed, names filled in."""
     with open(os.path.join(SOURCE, "deploy/config/coordinator.toml"), encoding="utf-8") as file:
         text = file.read()
     text = re.sub(r"^#(?=[a-z\[])", "", text, flags=re.M)

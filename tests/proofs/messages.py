@@ -22,7 +22,7 @@ PAGE = "docs/messages.md"
 
 
 def arguments(text, at):
-    """Of the call whose parenthesis opens just before `at`."""
+    """The arguments of the call whose parenthesis opens just before `at`."""
     found, depth, begin = [], 0, at
     quoted = False
     for i in range(at, len(text)):

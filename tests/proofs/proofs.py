@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The four cheap proofs that the layers of layers.txt hold, each with planted offences it must catch.
+"""The four cheap proofs that the layers of layers.txt hold, each with planted offences that it must find.
 
 text     every include edge is granted; no cycle; no `never` pair at any distance; who includes a header of the
          operating system is src/io, src/sim or listed with a reason (scripts/check-layers)
@@ -149,7 +149,7 @@ def planted_text(files, rules):
 
 
 def planted(layers_text):
-    """Yields (rule, what the proof found): an empty find is a failure of the proof."""
+    """Yields (rule, finding): an empty finding is a failure of the proof."""
     good = "low :\nmid : low\nhigh : mid\nother : low\n"
     yield ("the text proof finds an include that points up",
            planted_text({"low/a.c": '#include "mid/b.h"\n'}, good))

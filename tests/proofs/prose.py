@@ -28,7 +28,7 @@ OTHER_PAGES = ("architecture.md", "testing.md", "raft-guards.md", "messages.md",
 
 
 def user_words(root):
-    """Of docs/*.md and docs/guide; what has a letter is a word."""
+    """The words of docs/*.md and docs/guide; a word has a letter."""
     return sum(len([word for word in text.split() if re.search("[A-Za-z]", word)]) for path, text in files(root, ("docs",), ".md")
                if (path.count("/") == 1 or path.startswith("docs/guide/")) and not path.endswith(OTHER_PAGES))
 

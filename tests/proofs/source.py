@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the proofs read: the files of the tree."""
+"""The files of the tree, for the proofs."""
 import os
 import re
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The subject of a commit is `module: what changed`, at most 100 characters. usage: subjects.py SOURCE_ROOT (prints TAP)
 
-The commits of the last branch only: what is merged stays as it is. Skipped where there is no history.
+Checks the commits of the last branch only, because merged ones stay unchanged. Skipped where there is no history.
 """
 import re
 import subprocess

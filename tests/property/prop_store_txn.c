@@ -58,11 +58,11 @@ static void apply(struct world *w)
     model_apply(w->model, entry.clock_ns, &plain, &answer, renewals);
     CHECK("the model knows it", model_trouble(w->model) == NULL);
     if (command.kind == STORE_TXN
-            ? !compare_txn(buf_peek(&w->reply), &command, model_told(w->model), &why)
+            ? !compare_txn(buf_peek(&w->reply), &command, model_response(w->model), &why)
             : !compare_reply(buf_peek(&w->reply), &command, &answer, renewals, &why))
         CHECK_STR("the same answer", str_from(why.text), STR(""));
-    compare_tell(store_machine_store(w->store), &w->shipped);
-    model_tell(w->model, &w->plain);
+    compare_write_state(store_machine_store(w->store), &w->shipped);
+    model_write_state(w->model, &w->plain);
     if (compare_lines(buf_peek(&w->shipped), buf_peek(&w->plain), &why))
         CHECK_STR("the same state", str_from(why.text), STR(""));
     if (command.kind == STORE_TXN) {

@@ -242,7 +242,8 @@ TEST(client_stream)
     rpc_call_end(heard.call);
     UNTIL(heard.ends > 0);
     CHECK_OK("done", heard.err);
-    CHECK_STR("what it got", buf_peek(&heard.bytes), STR("200 10000000"));
+    CHECK_STR("the count and the bytes that the server received", buf_peek(&heard.bytes),
+              STR("200 10000000"));
     close_scene();
 }
 
@@ -293,7 +294,7 @@ TEST(a_deadline_is_seen_by_the_server_and_kept_here)
     ask("Unary", "deadline", STR(""));
     CHECK_OK("done", heard.err);
     CHECK_OK("a number", str_to_u64(buf_peek(&heard.bytes), &left));
-    CHECK("what the server saw", left > 0 && left <= DEADLINE_MS);
+    CHECK("the deadline that the server saw", left > 0 && left <= DEADLINE_MS);
     start("Unary", "sleep:20", 300);
     CHECK_OK("send", rpc_call_send(heard.call, STR("x")));
     rpc_call_end(heard.call);
@@ -334,7 +335,7 @@ TEST(errors_come_with_code_text_and_details)
     CHECK_TEXT("text", heard.text, "sorry, 50% of \xe2\x82\xac\nare gone");
     CHECK_SIZE("details", heard.details, 4);
     ask("Unary", "fail:14", STR("x"));
-    CHECK_ERR("unavailable says nothing of what was done", heard.err, ERR_UNKNOWN);
+    CHECK_ERR("after UNAVAILABLE the result is unknown", heard.err, ERR_UNKNOWN);
     ask("Unary", "raise", STR("x"));
     CHECK_ERR("an exception in the server", heard.err, ERR_UNKNOWN);
     CHECK_U64("code", heard.status, GRPC_UNKNOWN);
@@ -370,7 +371,7 @@ TEST(an_answer_past_the_limit_is_not_kept)
 {
     open_scene();
     ask("Unary", "huge", STR("x"));
-    CHECK_ERR("the server did it, we do not know what", heard.err, ERR_UNKNOWN);
+    CHECK_ERR("the server applied it; the result is unknown here", heard.err, ERR_UNKNOWN);
     CHECK_U64("because", heard.status, GRPC_RESOURCE_EXHAUSTED);
     CHECK_SIZE("nothing was kept", heard.bytes.len, 0);
     ask("Unary", "", STR("still"));
@@ -402,7 +403,7 @@ TEST(a_thousand_calls_at_once)
     close_scene();
 }
 
-TEST(who_we_are_is_seen_under_tls)
+TEST(the_client_certificate_is_seen_under_tls)
 {
     if (!from_environment("MUSTER_ECHO_TLS")[0]) SKIP("plaintext has no identity");
     open_scene();
@@ -414,7 +415,7 @@ TEST(who_we_are_is_seen_under_tls)
     close_scene();
 }
 
-/* Run alone, as somebody the server must not let in. */
+/* Run alone, with a certificate that the server must refuse. */
 TEST(refused_and_for_certain_not_applied)
 {
     struct note note = {0};

@@ -44,7 +44,7 @@ static char *text_of(struct arena *arena, struct str s)
     return copy ? copy : (char *)"";
 }
 
-static Muster__Test__V1__Peer *tell_peer(struct exchange *e, struct arena *arena)
+static Muster__Test__V1__Peer *report_peer(struct exchange *e, struct arena *arena)
 {
     const struct tls_identity *identity = rpc_call_identity(e->call);
     Muster__Test__V1__Peer *peer = ARENA_NEW(arena, Muster__Test__V1__Peer);
@@ -64,7 +64,7 @@ static Muster__Test__V1__Peer *tell_peer(struct exchange *e, struct arena *arena
     return peer;
 }
 
-static void tell_metadata(struct exchange *e, const request_t *q, struct arena *arena,
+static void echo_metadata(struct exchange *e, const request_t *q, struct arena *arena,
                           response_t *answer)
 {
     entry_t *entries = arena_calloc(arena, q->n_echo_metadata, sizeof *entries);
@@ -104,8 +104,8 @@ static void fill(struct exchange *e, const request_t *q, response_t *answer)
     answer->everything = q->everything;
     answer->requests = e->requests;
     answer->request_bytes = e->request_bytes;
-    if (q->tell_peer) answer->peer = tell_peer(e, arena);
-    if (q->n_echo_metadata > 0) tell_metadata(e, q, arena, answer);
+    if (q->report_peer) answer->peer = report_peer(e, arena);
+    if (q->n_echo_metadata > 0) echo_metadata(e, q, arena, answer);
 }
 
 /* True when it did end. */

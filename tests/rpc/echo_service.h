@@ -12,7 +12,7 @@ struct echo_options {
     size_t request_max, response_max;
 };
 struct echo_stats {
-    uint64_t begun, done; /* calls whose handler heard of it */
+    uint64_t begun, done; /* calls that reached their handler */
     uint64_t answers;     /* messages handed to the server */
     uint64_t full;        /* times the server said ERR_FULL */
     uint32_t open;        /* begun and not done */

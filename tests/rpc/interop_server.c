@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.testing.TestService, what the published interop clients of other gRPC stacks speak to, on
- * our server; scripts/interop-grpc-go runs them. See proto/grpc/testing/interop.proto.
+/* grpc.testing.TestService on our server, for the published interop clients of other gRPC stacks;
+ * scripts/interop-grpc-go runs them. See proto/grpc/testing/interop.proto.
  *
  *   interop_server --listen 127.0.0.1:0
  *
@@ -47,7 +47,7 @@ struct exchange {
     uint64_t input_bytes;
 };
 
-/* -- what all calls have in common -- */
+/* -- common to all calls -- */
 
 static void echo_metadata(struct rpc_call *call)
 {

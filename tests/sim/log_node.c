@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process: the shipped replica with a trial machine, and the hands of clients and steward on it.
+/* A process: the shipped replica with a trial machine, and the requests of clients and steward to
+ * it.
  *
- * Clients and the steward live outside (they never die); what they want done is done here, in the
- * process's own turns, by a timer that looks what there is. An attempt dies with the process: its
- * client is told ERR_UNKNOWN by the replica's ordinary close path. */
+ * Clients and the steward live outside of the processes and never die. A timer of the process looks
+ * for their requests and runs them in the process's own turns. An attempt dies with the process:
+ * the replica's ordinary close path answers ERR_UNKNOWN. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 
 enum { ATTEMPTS_AT_ONCE = 32, VALUE_MAX = 24 << 10 };
 
-struct attempt { /* a write or a read of one client, through this process */
+struct attempt { /* a write or a read of a client, through this process */
     struct log_process *process;
     struct log_client *client;
     bool busy, is_read;
@@ -23,7 +24,7 @@ struct attempt { /* a write or a read of one client, through this process */
     uint64_t number, floor;
     mono_time give_up;
     struct proposal proposal;
-    size_t command_at; /* in the bytes of its batch, until those stay where they are */
+    size_t command_at; /* offset in the batch, while its buffer may still move */
     struct read_ticket ticket;
     char request_id[24], actor[8];
 };
@@ -124,7 +125,7 @@ static void attempt_over(struct attempt *attempt, enum err err)
     attempt->busy = false;
     client->busy--;
     if (err == ERR_OK) return;
-    /* another host, after a while; mostly the leader, sometimes whoever */
+    /* another host, after a while; mostly the leader, sometimes any host */
     client->target = prng_below(prng, LOG_HOSTS);
     if (prng_chance(prng, 700000)) {
         struct log_host *leader = log_story_leader(story);
@@ -144,7 +145,7 @@ static void on_written(struct proposal *proposal, enum err err, struct str reply
         if (err == ERR_OK && (trial_reply_parse(reply, &parsed) || parsed.err != ERR_OK))
             log_witness_wrong(witness, "attempt %" PRIu64 " got no answer with its ERR_OK",
                               attempt->number);
-    } /* else nobody hears it: the attempt stays open, and may be anywhere */
+    } /* else there is no answer: the attempt stays open, its result unknown */
     attempt_over(attempt, err);
 }
 
@@ -200,7 +201,7 @@ static void write_something(struct log_process *process, struct attempt *attempt
     }
     attempt->proposal = (struct proposal){
         .machine = TRIAL_MACHINE,
-        /* now and then one that the cluster may not speak yet, which must be refused */
+        /* sometimes a version above the cluster level, which must be refused */
         .version = prng_chance(prng, 20000)
                        ? process->host->level
                        : (uint32_t)max_u64(1, min_u64(status.level, process->host->level)),
@@ -258,7 +259,7 @@ static void serve_clients(struct log_process *process)
                 write_something(process, attempt, batch, &count, &bytes);
         }
     }
-    for (size_t i = 0; i < count; i++) /* the buffer has its final address now */
+    for (size_t i = 0; i < count; i++) /* the buffer does not move any more */
         batch[i]->command.at =
             bytes.data + CONTAINER_OF(batch[i], struct attempt, proposal)->command_at;
     if (count) replica_propose(process->replica, batch, count);
@@ -378,11 +379,11 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
               note->text);
     if (why == ERR_VERSION &&
         process->host->level < story->witness.seen[story->witness.newest].level)
-        process->host->level = 2; /* too old for this cluster, as it said: it is upgraded */
+        process->host->level = 2; /* too old for this cluster: upgrade the host */
     else if (why == ERR_CORRUPT || why == ERR_INTERNAL || why == ERR_VERSION)
         log_witness_wrong(&story->witness, "h%zu stopped: %s: %s", process->host->number,
                           err_name(why), note->text);
-    sim_host_die(process->host->host, SIM_KILLED); /* the process ends; a supervisor restarts it */
+    sim_host_die(process->host->host, SIM_KILLED); /* the supervisor restarts the process */
 }
 
 static void destroy(void *state)
@@ -416,7 +417,7 @@ static enum err format(struct log_host *host, struct io *io, const char *dir)
     return err;
 }
 
-/* The directory in use, made when it is not there yet. A wiped disk is another directory. */
+/* The directory in use, created when it is missing. A wiped disk is another directory. */
 static enum err find_directory(struct log_host *host, struct io *io, char dir[LOG_DIR_CAP])
 {
     struct datadir datadir;
@@ -495,7 +496,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
         if (err) {
             sim_trace(scenario_sim(story->world), host->host, "cannot start: %s: %s", err_name(err),
                       note.text);
-            /* Power may go, or a disk call fail, while it opens; damage is nobody's doing. */
+            /* A power cut or a failed disk call may end the open; damage is a bug. */
             if (err == ERR_VERSION && host->level == 1 && story->settings.levels)
                 host->level = 2;
             else if (err == ERR_CORRUPT || err == ERR_VERSION || err == ERR_INTERNAL)

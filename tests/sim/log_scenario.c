@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The world of the replicated log: what is drawn per seed, and what progress means. See log_story.h. */
+/* The world of the replicated log: what a seed decides, and what progress means. See
+ * log_story.h. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -49,7 +50,7 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
     enum err err;
 
     if (!story) return ERR_NOMEM;
-    *ret_state = story; /* closed by the runner, whatever happens next */
+    *ret_state = story; /* the runner closes it, also after an error */
     story->world = world;
     draw(&story->settings, prng);
     founders = prng_chance(prng, 600000) ? 3 : 5;
@@ -75,7 +76,7 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
                                 SCENARIO_MAY_DIE | SCENARIO_MAY_PAUSE | SCENARIO_MAY_FILL,
                                 &story->hosts[i].host);
     }
-    /* In some worlds clocks run wildly apart: nothing may rest on them. */
+    /* In some worlds clock rates differ wildly: nothing may depend on them. */
     for (size_t i = 0; !err && i < LOG_HOSTS; i++) {
         int32_t ppm = (int32_t)prng_below(prng, 900000) - 450000;
         if (story->settings.wild_clocks) sim_host_clock_rate(story->hosts[i].host, ppm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who changes members, transfers, wipes disks and rolls versions, now and then; careful, as a good
- * steward is: an identity is lost on purpose only when everybody agrees on a configuration of at
- * least three voters, all of them alive, because nothing survives more than Raft tolerates. */
+/* Changes members, transfers leadership, wipes disks and changes versions now and then. The steward
+ * wipes a disk only when everybody agrees on a configuration of at least three voters, all of them
+ * alive, because Raft does not survive the loss of more. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static struct log_host *host_of(struct log_story *story, uint64_t id)
     return NULL;
 }
 
-struct plan { /* what the leader's configuration looks like */
+struct plan { /* a summary of the leader's configuration */
     struct replica_member members[REPLICA_MEMBERS_MAX];
     size_t count, voters, lost_voters, learners;
     const struct replica_member *lost, *learner, *live_voter;
@@ -80,7 +80,7 @@ static bool step_members(struct log_story *story, struct log_host *leader, struc
     bool adds = alive < wanted && !plan->learner;
     char address[40];
 
-    /* A lost learner makes room for the next; a lost voter goes when that has come. */
+    /* A lost learner is removed before another joins; a lost voter after its replacement joined. */
     if (plan->lost && (plan->lost->role == MEMBER_LEARNER || !adds)) {
         ask(story, leader, CHANGE_REMOVE, plan->lost->id, NULL);
     } else if (adds) {
@@ -106,7 +106,7 @@ static bool step_members(struct log_story *story, struct log_host *leader, struc
     return true;
 }
 
-/* Everybody runs and knows the same configuration, all of whose voters live. */
+/* Everybody runs and knows the same configuration, and all its voters live. */
 static bool all_is_well(struct log_story *story, const struct plan *plan)
 {
     if (plan->voters < 3 || plan->lost) return false;
@@ -149,7 +149,7 @@ static void do_something(struct log_story *story, struct log_host *leader, struc
     if (story->steward.asked) return;
     switch (prng_below(prng, 6)) {
     case 0: story->steward.voters_wanted = prng_chance(prng, 500000) ? 3 : 5; break;
-    case 1: /* a disk is lost: the process and its identity with it */
+    case 1: /* the disk is lost, with the process and its identity */
         if (!story->settings.wipes || (member && !all_is_well(story, plan))) break;
         host->wipe = true;
         host->id = 0;

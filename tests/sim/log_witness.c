@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold, checked with every event that tells of it; see log_story.h. */
+/* The checks of the log scenario, made at every event; see log_story.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ void log_witness_wrong(struct log_witness *witness, const char *format, ...)
     char text[NOTE_CAP];
     va_list args;
 
-    if (witness->wrong) return; /* the first one tells most */
+    if (witness->wrong) return; /* only the first fault counts */
     witness->wrong = true;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -89,8 +89,8 @@ static void first_applied(struct log_witness *witness, const struct machine_entr
         return;
     }
     if (fact->index)
-        log_witness_wrong(witness, "attempt %" PRIu64 " stands at %" PRIu64 " and at %" PRIu64,
-                          attempt, fact->index, entry->index);
+        log_witness_wrong(witness, "attempt %" PRIu64 " is at %" PRIu64 " and at %" PRIu64, attempt,
+                          fact->index, entry->index);
     if (fact->end == ATTEMPT_NO)
         log_witness_wrong(witness,
                           "attempt %" PRIu64 " was said not to be applied, and is at %" PRIu64,
@@ -155,12 +155,12 @@ void log_witness_wrote(struct log_witness *witness, uint64_t attempt, enum err e
         witness->writes_ok++;
         if (fact->index != index || index == 0)
             log_witness_wrong(
-                witness, "attempt %" PRIu64 ": told done at %" PRIu64 ", but it is at %" PRIu64,
+                witness, "attempt %" PRIu64 ": reported done at %" PRIu64 ", but it is at %" PRIu64,
                 attempt, index, fact->index);
         if (index <= fact->floor)
-            log_witness_wrong(witness,
-                              "attempt %" PRIu64 " at %" PRIu64 " began after %" PRIu64 " was told",
-                              attempt, index, fact->floor);
+            log_witness_wrong(
+                witness, "attempt %" PRIu64 " at %" PRIu64 " began after %" PRIu64 " was reported",
+                attempt, index, fact->floor);
         witness->floor = max_u64(witness->floor, index);
     } else if (err == ERR_UNKNOWN) {
         fact->end = ATTEMPT_UNKNOWN;
@@ -197,12 +197,13 @@ void log_witness_read(struct log_witness *witness, uint64_t floor, uint64_t inde
 
     witness->reads_ok++;
     if (index < floor)
-        log_witness_wrong(witness, "a read of key %zu saw %" PRIu64 " after %" PRIu64 " was told",
-                          key, index, floor);
+        log_witness_wrong(witness,
+                          "a read of key %zu saw %" PRIu64 " after %" PRIu64 " was reported", key,
+                          index, floor);
     if (found != (want.index != 0) || revision != want.revision || attempt != want.attempt)
         log_witness_wrong(witness,
                           "a read of key %zu at %" PRIu64 " found attempt %" PRIu64
-                          ", which stands for %" PRIu64,
+                          ", which is the revision of %" PRIu64,
                           key, index, attempt, want.attempt);
     witness->floor = max_u64(witness->floor, index);
 }

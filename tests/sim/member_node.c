@@ -183,7 +183,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     p->host = host;
     p->io = io;
     host->process = p;
-    host->read = 0; /* what it has is compared anew */
+    host->read = 0; /* its events are compared from the start */
     *ret_state = p;
     err = open_all(p, &note);
     if (!err) return ERR_OK;
@@ -192,7 +192,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     if (err == ERR_CORRUPT || err == ERR_VERSION || err == ERR_INTERNAL)
         member_wrong(host->story, "s%zu cannot start: %s: %s", host->number, err_name(err),
                      note.text);
-    sim_host_die(host->host, SIM_KILLED); /* what is half open is taken back by destroy */
+    sim_host_die(host->host, SIM_KILLED); /* destroy closes what is open */
     return ERR_OK;
 }
 

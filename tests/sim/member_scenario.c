@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worker membership under fire: the hosts, who judges, and what progress means. See
+/* The member scenario: the hosts, the checks, and what progress means. See
  * member_story.h. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum {
     FAULTS_MS = 30000,
     FAULTS_MS_MIN = 8000,
     HEAL_MS = 60000,
-    SETTLE_MS = 8000, /* who fell silent before is dead by then; from then on nobody is failed */
+    SETTLE_MS = 8000, /* silent workers are dead by then; later no worker may fail */
 };
 const char *const member_bug_names[] = {"never-fences", "keeps-revoked", NULL};
 static_assert(ARRAY_LEN(member_bug_names) == MEMBER_BUG_COUNT, "a name for every bug");
@@ -30,7 +30,7 @@ void member_wrong(struct member_story *story, const char *format, ...)
     note_set(&story->why, "%s", text);
 }
 
-/* -- what replicas report -- */
+/* -- reports of replicas -- */
 static uint64_t settled_ms(const struct member_story *story)
 {
     return story->healed
@@ -78,8 +78,8 @@ static uint64_t hash_of(const struct member_event *event)
     return str_hash(event->worker, str_hash(str_of(numbers, sizeof numbers), 1)) | 1;
 }
 
-/* Asked after every event of the world. An event is kept for a turn at least where its leader writes
- * it down, so none is missed. */
+/* Asked after every event of the world. An event is kept for a turn at least where its leader
+ * writes it down, so none is missed. */
 static void judge_replica(struct member_host *host)
 {
     const struct membership *membership = member_host_membership(host);
@@ -103,7 +103,7 @@ static void judge_replica(struct member_host *host)
     }
 }
 
-/* -- what workers believe -- */
+/* -- beliefs of workers -- */
 static void judge_owners(struct member_story *story)
 {
     bool fenced[MEMBER_WORKERS];
@@ -192,7 +192,7 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
     enum err err = ERR_OK;
 
     if (!story) return ERR_NOMEM;
-    *ret_state = story; /* closed by the runner, whatever happens next */
+    *ret_state = story; /* the runner closes it, also after an error */
     story->world = world;
     story->bug = (enum member_bug)scenario_bug(world);
     story->evicts = prng_below(scenario_prng(world), 2);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worker membership under fire: three replicas with the shipped log, member machine, service and
- * gRPC servers, and workers that do what a worker must: beat, fence themselves by their own clock,
- * give back what is revoked.
+/* Worker membership under faults: three replicas with the shipped log, member machine, service and
+ * gRPC servers, and workers that beat, fence themselves by their own clock, and release what is
+ * revoked.
  *
- * What must hold, whatever happens:
- *   1. no partition is ever one that two workers may process: each has a grant and has not fenced
- *      itself by its own clock, paused or not;
+ * Invariants, during faults too:
+ *   1. no two workers may process one partition: a worker may process a partition when it has a
+ *      grant and has not fenced itself by its own clock, paused or not;
  *   2. every replica reports the same events under the same numbers, an incarnation fails once, and
  *      the tokens of a partition grow;
  *   3. no replica finds its own disk or state damaged.
- * And after everything was healed: nobody is failed any more, every partition is owned by the
- * worker that is to own it and that knows it, and all replicas are in one state.
+ * After the healing no worker fails any more, the planned owner of every partition owns it and
+ * knows it, and all replicas have one state.
  *
- * Clocks may run fast or slow by 5% (scenario_draw.c), where the specification allows 200 ppm: so
- * workers here fence at nine tenths of what the coordinators reckon with. */
+ * Clocks may run fast or slow by 5% (scenario_draw.c), where the specification allows 200 ppm. So
+ * workers here fence after nine tenths of the time that the coordinators assume. */
 #ifndef TESTS_SIM_MEMBER_STORY_H
 #define TESTS_SIM_MEMBER_STORY_H
 #include "log/engine.h"
@@ -28,18 +28,18 @@ enum {
     MEMBER_BEAT_MS = 200,
     MEMBER_SKEW_MS = 150,
     MEMBER_FAILURE_MS = 1500,
-    MEMBER_FENCE_MS = 1000, /* as the coordinators reckon; a worker here fences at nine tenths */
+    MEMBER_FENCE_MS = 1000, /* coordinators assume it; workers here fence after nine tenths */
     MEMBER_EVENTS_SEEN = 65536,
     MEMBER_INCARNATIONS = 1024,
 };
 #define MEMBER_RUN "01JFEAVS7C5DE5XEAEAB91EBT5"
 
-/* Planted, one at a time; each must be caught (test_member_bugs.c). Those in the code itself are
- * in member_mutants.txt. */
+/* Planted bugs, one at a time; test_member_bugs.c must find each. Bugs in src/member/core are in
+ * member_mutants.txt. */
 enum member_bug {
     MEMBER_NO_BUG,
-    MEMBER_NEVER_FENCES,  /* a worker that goes on without being acknowledged */
-    MEMBER_KEEPS_REVOKED, /* gives a partition back and goes on with it */
+    MEMBER_NEVER_FENCES,  /* the worker goes on without acknowledgements */
+    MEMBER_KEEPS_REVOKED, /* the worker releases a partition and goes on with it */
     MEMBER_BUG_COUNT
 };
 extern const char *const member_bug_names[];
@@ -51,12 +51,12 @@ struct member_host {
     size_t number;
     struct sim_host *host;
     struct member_process *process;
-    uint64_t read; /* events of it that were looked at */
+    uint64_t read; /* number of its events that were compared */
 };
-/* What a worker's process believes; cleared when it dies, for then it processes nothing. */
+/* The state of a worker's process; cleared when it dies, because then it processes nothing. */
 struct member_belief {
-    struct clock *clock; /* NULL: there is no process */
-    uint64_t last_ok_ns; /* by its clock: sending of the last beat that was acknowledged */
+    struct clock *clock;                /* NULL: there is no process */
+    uint64_t last_ok_ns;                /* by its clock: when the last acknowledged beat was sent */
     uint64_t tokens[MEMBER_PARTITIONS]; /* 0: it does not process it */
 };
 struct member_actor {
@@ -76,7 +76,7 @@ struct member_story {
     uint8_t failed[MEMBER_WORKERS][MEMBER_INCARNATIONS];
     uint64_t tokens[MEMBER_PARTITIONS];
     uint64_t newest;
-    bool healed, wrong, evicts; /* evicts: who does not let go in time */
+    bool healed, wrong, evicts; /* evicts: workers that do not release in time */
     sim_time healed_at;
     struct note why;
     uint64_t failures, restarts, grants, acks, fences;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker: beats at the interval, registers, asks for its assignment, gives back what is revoked,
- * and fences itself by its own clock. Behind a fence, and after a reset, it is another
- * instance; what it gave back it never takes again under the same token. */
+/* A worker: beats at the interval, registers, asks for its assignment, releases what is revoked,
+ * and fences itself by its own clock. After a fence or a reset it is another instance. It never
+ * takes a released partition again under the same token. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct hand {
     struct timer beat, look;
     struct arena arena;
     char instance[33];
-    uint64_t draws; /* instances so far: what is answered to another is not heard */
+    uint64_t draws; /* instances so far: answers to earlier ones are ignored */
     bool registered, registering, asking, acking, leaving;
     uint64_t incarnation, coord_epoch;
     uint64_t released[MEMBER_PARTITIONS], revoking[MEMBER_PARTITIONS];
@@ -155,7 +155,7 @@ static void do_register(struct hand *w)
     buf_deinit(&bytes);
 }
 
-/* -- what it may process -- */
+/* -- the partitions that it may process -- */
 static void take(struct hand *w, const Muster__V1__AssignmentResponse *a)
 {
     bool keeps = w->actor->story->bug == MEMBER_KEEPS_REVOKED;
@@ -264,7 +264,7 @@ static void give_back(struct hand *w)
     buf_deinit(&bytes);
 }
 
-/* -- leaving, and coming back as another -- */
+/* -- leaving, and coming back as another instance -- */
 static void on_left(void *owner, const struct rpc_client_call *rpc,
                     const struct rpc_outcome *outcome, struct str message)
 {
@@ -381,7 +381,7 @@ static void on_look(struct timer *timer)
     if (member_is_fenced(w->actor)) {
         w->actor->story->fences++;
         begin_anew(w);
-        w->actor->belief.last_ok_ns = now_of(w); /* it has nothing that could go wrong */
+        w->actor->belief.last_ok_ns = now_of(w); /* it holds nothing */
     }
     give_back(w);
 }
@@ -431,7 +431,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     return ERR_OK;
 }
 
-/* The process is dead: it processes nothing any more. */
+/* The process is dead: it processes nothing. */
 static void destroy(void *state)
 {
     struct hand *w = state;

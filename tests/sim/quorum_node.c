@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process: what `muster coordinator run` joins together, without its chassis. */
+/* A process: the parts that `muster coordinator run` joins, without its chassis. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct quorum_process {
     struct state_machine machine;
     char dir[DIR_CAP], raft[ADDRESS_CAP], name[16];
     bool bootstraps;
-    bool dead, stopping; /* stopping: it asks nobody for promises any more */
+    bool dead, stopping; /* stopping: it asks for no more promises */
 };
 
 void quorum_host_address(const struct quorum_host *host, char address[40])
@@ -206,8 +206,8 @@ static void on_verdict(void *owner, enum bootstrap_verdict verdict)
 
 /* -- life -- */
 
-/* The last of the chain that destroy begins, or the whole of it when there is nothing to wait
- * for. */
+/* The last step of the chain that destroy begins, or all of it when there is nothing to wait for.
+ */
 static void finish(void *owner)
 {
     struct quorum_process *p = owner;
@@ -281,7 +281,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     }
     if (err == ERR_NOT_FOUND) err = make_directory(p, &note);
     if (!err) err = open_all(p, &note);
-    if (err) { /* as a process that ends: what is half open is taken back by destroy */
+    if (err) { /* as a process that ends: destroy closes what is open */
         sim_trace(scenario_sim(story->world), host->host, "cannot start: %s: %s", err_name(err),
                   note.text);
         sim_host_die(host->host, SIM_KILLED);

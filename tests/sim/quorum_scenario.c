@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three that find each other: the hand, the witness, and what progress means. See
- * quorum_story.h. */
+/* The quorum scenario: the actor, the witness, and what progress means. See quorum_story.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,8 +96,8 @@ static bool story_safe(void *state, struct note *why)
     return !story->wrong;
 }
 
-/* Every host's present identity is a voter at its present address, by its name, and all know it: a
- * change that is not on everybody's disk does not count, or the hand would take a majority. */
+/* Every host's present identity is a voter at its present address, by its name, and all know it. A
+ * change that is not on every disk does not count, or the faults would hit a majority. */
 static bool all_in_place(struct quorum_story *story)
 {
     struct quorum_host *leader = find_leader(story);
@@ -175,7 +174,7 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
     enum err err;
 
     if (!story) return ERR_NOMEM;
-    *ret_state = story; /* closed by the runner, whatever happens next */
+    *ret_state = story; /* the runner closes it, also after an error */
     story->world = world;
     story->bug = (enum quorum_bug)scenario_bug(world);
     err = sim_event_init(&story->hand, scenario_sim(world), on_hand);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small durable register service, written against struct io only, to prove the virtual world
- * with.
+/* A small durable register service on struct io alone. It tests the virtual world.
  *
- * Three nodes each keep a few registers, (stamp, value) pairs; they know nothing of each other.
- * Clients do the rest: a write is done when a majority stored it, a read asks a majority, takes the
- * highest stamp and stores that with a majority before it answers. Each client alone writes its own
- * register, with values 1, 2, 3, ..., and reads everybody's. What must hold: a value that was
- * acknowledged or read is never followed, in a read that begins later, by a smaller one.
+ * Three nodes each keep a few registers, (stamp, value) pairs; they do not know each other. A write
+ * is done when a majority stored it. A read asks a majority, takes the highest stamp and stores
+ * that with a majority before it answers. Each client writes its own register only, with values 1,
+ * 2, 3, ..., and reads all. Invariant: a read never returns a smaller value than one that was
+ * acknowledged or read before the read began.
  *
  * Frames on the wire, little-endian:
  *   u32 length of what follows | u8 kind | u64 request | u32 register | u64 stamp | filler |
  *   u64 value | filler
- * The value stands in the middle of the filler, so that a torn frame easily loses it. The filler's
- * bytes follow from register and value, so that damage shows. */
+ * The value is in the middle of the filler, so that a torn frame easily loses it. Register and
+ * value determine the bytes of the filler, so that damage shows. */
 #ifndef TESTS_SIM_REGISTER_H
 #define TESTS_SIM_REGISTER_H
 #include "base/buf.h"
@@ -28,16 +27,16 @@ enum {
     REGISTER_BODY_MAX = REGISTER_BODY_MIN + REGISTER_FILLER_MAX,
 };
 
-/* Planted, one at a time; each must be caught (test_register_bugs.c). */
+/* Planted bugs, one at a time; test_register_bugs.c must find each. */
 enum register_bug {
     REGISTER_NO_BUG,
     REGISTER_ACK_BEFORE_SYNC,     /* the node answers when the bytes are written, not synced */
     REGISTER_NO_DIRECTORY_SYNC,   /* the log's content is synced, its name is not */
-    REGISTER_TRUST_THE_TAIL,      /* recovery takes the log's torn end for whole, sums unchecked */
-    REGISTER_TRUST_THE_CACHE,     /* recovery believes that what it reads is on the disk */
+    REGISTER_TRUST_THE_TAIL,      /* recovery accepts the log's torn end without checksums */
+    REGISTER_TRUST_THE_CACHE,     /* recovery assumes that cached data is on the disk */
     REGISTER_ACK_A_PENDING_TWIN,  /* a repeated write is acknowledged while the first one syncs */
     REGISTER_IGNORE_HALF_CLOSE,   /* the node never ends its side */
-    REGISTER_NO_WRITE_BACK,       /* the reader does not store what it read */
+    REGISTER_NO_WRITE_BACK,       /* the reader does not store the value that it read */
     REGISTER_COUNT_A_NODE_TWICE,  /* the client counts answers, not nodes */
     REGISTER_STAMP_BY_WALL_CLOCK, /* the client orders its writes by the wall clock */
     REGISTER_BUG_COUNT
@@ -58,9 +57,9 @@ struct register_frame {
     uint32_t index; /* of the register */
     uint64_t stamp, value;
 };
-/* Appends a whole frame; kinds that carry a value get its filler. */
+/* Appends a whole frame; kinds with a value get its filler. */
 enum err register_frame_put(struct buf *into, const struct register_frame *frame);
-/* Reads one from the front. ERR_OK with *ret_len 0: not there yet. ERR_PARSE, ERR_CORRUPT
+/* Reads one frame from the front. ERR_OK with *ret_len 0: incomplete. ERR_PARSE, ERR_CORRUPT
  * (filler). */
 enum err register_frame_take(struct str bytes, struct register_frame *ret_frame, size_t *ret_len);
 
@@ -69,10 +68,10 @@ struct register_node;
 struct register_node_options {
     const char *listen, *directory;
     enum register_bug bug;
-    /* The disk can no longer be believed; the node wants to be killed and started again. */
+    /* The disk has failed; the node wants to be killed and started again. */
     void (*on_fatal)(void *context);
-    void (*on_gone)(
-        void *context); /* all memory was given back, after register_node_close; or NULL */
+    /* All memory was freed, after register_node_close; or NULL. */
+    void (*on_gone)(void *context);
     void *context;
 };
 enum err register_node_open(struct io *io, const struct register_node_options *options,
@@ -80,7 +79,7 @@ enum err register_node_open(struct io *io, const struct register_node_options *o
 void register_node_close(struct register_node *node);
 const char *register_node_address(const struct register_node *node); /* borrowed */
 
-/* -- what happened: outlives the processes, seen by no node -- */
+/* -- history: outlives the processes, and no node reads it -- */
 struct register_history {
     struct {
         uint64_t issued, floor;

@@ -2,8 +2,8 @@
 /* A client: one operation at a time, over a connection to each node, repeated until a majority
  * agrees.
  *
- * After a restart the client does not know its last value; its first operation is a read of its own
- * register, and what that returns is what it counts on from. */
+ * After a restart the client does not know its last value. Its first operation reads its own
+ * register, and the client counts on from the result. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +14,10 @@ enum {
     RESEND_MS = 400,
     THINK_MS_MAX = 40,
     BACKOFF_MS_MAX = 500,
-    HALF_CLOSE_PERCENT = 8, /* of operations are followed by one, to exercise it */
+    HALF_CLOSE_PERCENT = 8, /* of operations are followed by a half-close */
     HALF_CLOSE_WAIT_MS = 2500,
     DIAL_TIMEOUT_MS = 2000,
-    SILENCE_MS = 3000, /* a connection that answers nothing for so long is given up */
+    SILENCE_MS = 3000, /* a connection without an answer for so long is closed */
 };
 
 enum phase { IDLE, ASKING, STORING_BACK, WRITING };
@@ -27,7 +27,7 @@ struct link {
     struct stream *stream;
     bool open, ending;
     struct buf input;
-    struct timer timer; /* redials, or ends the wait for the node's end */
+    struct timer timer; /* redials, or ends the wait for the node to close */
     mono_time asked;    /* first request without an answer; MONO_NEVER: none */
 };
 struct register_client {
@@ -139,7 +139,7 @@ static void finish(struct register_client *c)
         c->own_value = c->value;
         c->knows_own = true;
     } else if (c->phase == WRITING) {
-        c->own_value = c->value; /* stamps went back: only by the wall clock */
+        c->own_value = c->value; /* stamps went back: happens with the wall-clock bug only */
         c->own_stamp = c->stamp;
     }
     c->phase = IDLE;
@@ -284,7 +284,7 @@ static void link_timer(struct timer *timer)
     struct link *link = CONTAINER_OF(timer, struct link, timer);
 
     if (link->stream)
-        stream_close(link->stream); /* the node never ended its side */
+        stream_close(link->stream); /* the node never closed its side */
     else
         dial(link);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node: a listener, a log, and a worker that syncs it.
+/* A node: a listener, a log, and a worker that syncs the log.
  *
  * On disk: `snapshot` (frames, replaced whole) and `log`, records of
  *   u32 CRC-32C of what follows | u32 length | a REGISTER_WRITE frame
  * Rules: 1. memory shows only what is durable; 2. a write is acknowledged when it, or a higher
- * stamp, is durable; 3. recovery writes everything it read anew, because what a failed sync left in
- * the cache reads well and is not on the disk; 4. after a failed sync the node stops being. */
+ * stamp, is durable; 3. recovery rewrites everything that it read, because after a failed sync the
+ * cache can return data that is not on the disk; 4. a failed sync ends the node. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ enum {
     FILE_MAX = 1024 * 1024,
     STREAMS_MAX = 12,
     INPUT_MAX = 64 * 1024,
-    IDLE_MS = 8000, /* a connection that says nothing for so long is closed */
+    IDLE_MS = 8000, /* a connection without requests for so long is closed */
     SWEEP_EVERY_MS = 1000,
 };
 
@@ -39,7 +39,7 @@ struct peer { /* a client's connection */
     uint64_t number;
     bool ended;
 };
-/* A write that waits for the disk; the peer may be gone when it is done. */
+/* A write that waits for the disk; its peer may be gone when the write is done. */
 struct pending {
     struct register_frame frame;
     uint64_t peer_number;
@@ -139,7 +139,7 @@ static void raise_cell(struct cell *cell, uint64_t stamp, uint64_t value)
     if (stamp > cell->stamp) *cell = (struct cell){stamp, value};
 }
 
-/* Applies records until the first that is not whole. */
+/* Applies records until the first incomplete one. */
 static void replay(struct register_node *node, struct str bytes)
 {
     while (bytes.len >= RECORD_HEAD) {
@@ -155,7 +155,7 @@ static void replay(struct register_node *node, struct str bytes)
         }
         if (node->options.bug == REGISTER_TRUST_THE_TAIL &&
             len >= REGISTER_FRAME_HEAD + REGISTER_BODY_MIN) {
-            /* what a reader without sums would do: believe the numbers where they stand */
+            /* as a reader without checksums: accept the numbers as they are */
             memcpy(&frame.index, bytes.at + RECORD_HEAD + 13, 4);
             memcpy(&frame.stamp, bytes.at + RECORD_HEAD + 17, 8);
             memcpy(&frame.value,
@@ -182,7 +182,7 @@ static enum err replay_file(struct register_node *node, const char *path)
     err = fs_read_whole(node->io->fs, path, FILE_MAX, &content);
     if (!err && node->options.bug == REGISTER_TRUST_THE_TAIL) {
         static const char zeros[RECORD_MAX];
-        err = buf_append(&content, str_of(zeros, sizeof zeros)); /* what a missing end reads as */
+        err = buf_append(&content, str_of(zeros, sizeof zeros)); /* a missing end reads as zeros */
     }
     if (!err) replay(node, buf_peek(&content));
     buf_deinit(&content);
@@ -224,7 +224,7 @@ static enum err recover(struct register_node *node)
     return err;
 }
 
-/* -- the worker's job: all writes that waited, in one sync -- */
+/* -- the worker's job: all waiting writes, in one sync -- */
 
 static void run_batch(struct job *job)
 {
@@ -240,7 +240,7 @@ static void run_batch(struct job *job)
         return; /* the snapshot holds the batch */
     }
     node->batch_err = fs_write_at(fs, node->log, node->log_len, buf_peek(&node->batch));
-    if (node->batch_err) return; /* the next batch overwrites whatever is there */
+    if (node->batch_err) return; /* the next batch overwrites these bytes */
     node->batch_err = fs_sync(fs, node->log);
     node->batch_fatal = node->batch_err != ERR_OK;
     if (!node->batch_err) node->log_len += node->batch.len;
@@ -344,7 +344,8 @@ static void take_frame(struct peer *peer, const struct register_frame *frame)
     case REGISTER_WRITE: take_write(peer, frame); break;
     case REGISTER_VALUE:
     case REGISTER_STORED:
-    case REGISTER_REFUSED: stream_close(peer->stream); /* not for a node to hear */
+    case REGISTER_REFUSED:
+        stream_close(peer->stream); /* responses: a node receives requests only */
     }
 }
 
@@ -423,7 +424,7 @@ static void on_accept(void *owner, struct stream *stream)
     stream_start(stream, &peer_events, peer);
 }
 
-/* A client that lost its power never says so. */
+/* A client that lost its power never closes its connection. */
 static void sweep(struct timer *timer)
 {
     struct register_node *node = CONTAINER_OF(timer, struct register_node, sweep);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The register service under fire: three nodes, three clients, and whatever the seed brings. */
+/* The register scenario: three nodes and three clients under the faults of a seed. */
 #include "register_scenario.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
     if (!story) return ERR_NOMEM;
     story->world = world;
     story->bug = (enum register_bug)scenario_bug(world);
-    *ret_state = story; /* closed by the runner, whatever happens next */
+    *ret_state = story; /* the runner closes it, also after an error */
     for (uint32_t i = 0; !err && i < REGISTER_NODES; i++) {
         story->nodes[i] = (struct actor){.story = story, .number = i};
         err = scenario_add_node(world, node_names[i], &node_ops, &story->nodes[i],

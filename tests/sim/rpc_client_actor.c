@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of the story: keeps a few operations under way on one channel, with deadlines that are
- * sometimes too short, and now and then cancels one. */
+/* A client of the story: keeps a few operations open on one channel, with deadlines that are
+ * sometimes too short, and sometimes cancels one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct client_actor {
     struct timer think;
     struct list doings;
     size_t count;
-    bool dying; /* nothing is told to the witness any more */
+    bool dying; /* the witness receives nothing any more */
 };
 struct doing {
     struct list link;
@@ -45,9 +45,9 @@ static uint64_t below(struct client_actor *c, uint64_t bound)
 
 /* -- ends -- */
 
-/* A "don't know" has a reason that can be named: its time was up, we gave it up, the server that
- * passed it on does not know either, or a connection was lost, which does not happen in a calm
- * world. */
+/* ERR_UNKNOWN needs a reason: the deadline passed, the client cancelled, the server that forwarded
+ * the call does not know either, or a connection was lost, which does not happen in a calm world.
+ */
 static bool is_explained(const struct doing *d, const struct rpc_outcome *outcome)
 {
     const struct rpc_story *story = d->client->actor->story;
@@ -62,19 +62,20 @@ static bool is_explained(const struct doing *d, const struct rpc_outcome *outcom
     }
 }
 
-static void tell(struct doing *d, const struct rpc_outcome *outcome, bool right_answer)
+static void report(struct doing *d, const struct rpc_outcome *outcome, bool right_answer)
 {
     struct rpc_story *story = d->client->actor->story;
-    struct rpc_outcome told = *outcome;
+    struct rpc_outcome reported = *outcome;
 
     if (d->client->dying) return;
-    if (story->bug == RPC_UNKNOWN_AS_NO && told.err == ERR_UNKNOWN) told.err = ERR_UNAVAILABLE;
+    if (story->bug == RPC_UNKNOWN_AS_NO && reported.err == ERR_UNKNOWN)
+        reported.err = ERR_UNAVAILABLE;
     if (story->bug == RPC_FORGET_AN_END && d->op % 100 == 11) return;
     if (outcome->err == ERR_UNKNOWN && !is_explained(d, outcome))
         witness_wrong(&story->witness, d->op, "nobody knows, and nobody knows why");
-    witness_ended(&story->witness, d->op, &told, right_answer);
+    witness_ended(&story->witness, d->op, &reported, right_answer);
     if (story->bug == RPC_END_TWICE && d->op % 100 == 11)
-        witness_ended(&story->witness, d->op, &told, right_answer);
+        witness_ended(&story->witness, d->op, &reported, right_answer);
     story->witness.done[d->client->actor->number] += !outcome->err;
 }
 
@@ -94,7 +95,7 @@ static void unary_done(void *owner, const struct rpc_client_call *call,
 
     (void)call;
     snprintf(want, sizeof want, "%" PRIu32, d->op);
-    tell(d, outcome, outcome->err || str_equal(message, str_from(want)));
+    report(d, outcome, outcome->err || str_equal(message, str_from(want)));
     over(d);
 }
 
@@ -117,7 +118,7 @@ static void stream_end_of(void *owner, struct rpc_client_call *call,
     (void)call;
     if (d->out_of_order && !d->client->dying)
         witness_wrong(&d->client->actor->story->witness, d->op, "answers out of order");
-    tell(d, outcome, outcome->err || d->seen == d->messages);
+    report(d, outcome, outcome->err || d->seen == d->messages);
     over(d);
 }
 
@@ -247,7 +248,7 @@ static void client_gone(void *owner)
     free(c);
 }
 
-/* The process is dead: its calls end in its memory only, and nobody hears of it. */
+/* The process is dead: its calls end in its memory only. */
 static void client_destroy(void *state)
 {
     struct client_actor *c = state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls under fire: the witness, the elections, and what progress means. See rpc_story.h. */
+/* The rpc scenario: the witness, the elections, and what progress means. See rpc_story.h. */
 #include "rpc_scenario.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum {
     FAULTS_MS = 15000,
     HEAL_MS = 60000,
     GOOD_IN_CALM = 30,     /* operations of each client that must end well */
-    CALM_AFTER_MS = 10000, /* pings and deadlines have found every dead connection by then */
+    CALM_AFTER_MS = 10000, /* by then pings and deadlines have found every dead connection */
     TERM_MS_MIN = 300,
     TERM_MS_MAX = 5000,
 };
@@ -94,7 +94,7 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
     enum err err;
 
     if (!story) return ERR_NOMEM;
-    *ret_state = story; /* closed by the runner, whatever happens next */
+    *ret_state = story; /* the runner closes it, also after an error */
     story->world = world;
     story->bug = (enum rpc_bug)scenario_bug(world);
     story->forwards = prng_below(prng, 2);
@@ -130,7 +130,7 @@ bool rpc_story_is_calm(const struct rpc_story *story)
            sim_now(scenario_sim(story->world)).ns - story->healed_at.ns > CALM_AFTER_MS * NS_PER_MS;
 }
 
-/* Every client gets something done, and nothing that was begun before is still open. */
+/* Every client gets operations done, and no operation from before is open. */
 static bool story_done(void *state)
 {
     struct rpc_story *story = state;
@@ -156,13 +156,14 @@ static void story_close(void *state)
 {
     struct rpc_story *story = state;
 
-    free(story->witness.ops); /* the election went with the world, which is closed by now */
+    free(story->witness.ops); /* the world is closed, and the election with it */
     free(story);
 }
 
 const struct scenario rpc_scenario = {
     .name = "rpc",
-    .about = "calls to a leader that moves: none twice, none forgotten, no doubt told as a no",
+    .about = "calls to a leader that moves: none twice, none forgotten, no unknown result reported "
+             "as refused",
     .faults_ms = FAULTS_MS,
     .heal_ms = HEAL_MS,
     .bugs = rpc_bug_names,

@@ -19,7 +19,7 @@ struct server_actor {
     struct rpc_forwarder *forwarder;
     struct rpc_forward_gate unary, stream;
 };
-struct pending { /* an answer that waits; its call may go away meanwhile */
+struct pending { /* a delayed answer; its call may end meanwhile */
     struct server_actor *server;
     struct rpc_call *call;
     struct timer timer;
@@ -35,7 +35,7 @@ static bool leads(const struct server_actor *s)
     return s->actor->story->leader == s->actor->number;
 }
 
-/* Where servers forward, the gate asks this. */
+/* In worlds with forwarding: whether the call is handled here. */
 static bool stays(void *service, struct rpc_call *call)
 {
     struct server_actor *s = service;
@@ -46,7 +46,7 @@ static bool stays(void *service, struct rpc_call *call)
     return false;
 }
 
-/* Where they do not, followers name the leader themselves, or say that they do not know it. */
+/* In worlds without forwarding followers name the leader, or answer that they know none. */
 static void name_the_leader(struct server_actor *s, struct rpc_call *call)
 {
     bool known = entropy_u64(s->io->entropy) % 4 > 0;
@@ -65,7 +65,7 @@ static bool parse(struct str request, uint32_t *ret_op, enum rpc_op_kind *ret_ki
     return true;
 }
 
-/* One with an id takes effect once; the table of ids is part of what the leader replicates. */
+/* An operation with an id takes effect once; the table of ids is part of the leader's state. */
 static void apply(struct server_actor *s, uint32_t op, enum rpc_op_kind kind)
 {
     struct rpc_story *story = s->actor->story;
@@ -108,7 +108,7 @@ static void answer_later(struct server_actor *s, struct rpc_call *call, uint32_t
 
     if (!p || timer_init(&p->timer, s->io->loop, on_answer_time)) {
         free(p);
-        rpc_fail(call, ERR_NOMEM, NULL); /* it was applied: the witness would see this lie */
+        rpc_fail(call, ERR_NOMEM, NULL); /* it was applied: the witness would find this answer */
         return;
     }
     p->server = s;

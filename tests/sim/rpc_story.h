@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls under fire: three servers of which one leads, three clients, and a witness that sees both
+/* Three servers, one of them the leader, and three clients, under faults. A witness sees both
  * sides.
  *
- * A client makes operations, each one call. Only the leader applies; the others name it, or pass
- * the call on (drawn per world). The witness is told of every application by the servers and of
- * every end by the clients, and it outlives both. What must hold:
- *   1. a call ends once, and none is forgotten;
- *   2. done means applied, and the answer is the one that was given to this operation;
- *   3. "was not" means never applied, not before it was said and not after;
+ * A client makes operations, each one call. Only the leader applies; the others name it, or forward
+ * the call (drawn per world). Servers report every application to the witness, clients every
+ * result; the witness outlives both. Invariants:
+ *   1. a call ends once, and every call ends;
+ *   2. ERR_OK means applied, and the answer belongs to this operation;
+ *   3. a refused operation was never applied and never will be;
  *   4. a plain operation is applied at most once, whatever was lost; one with an id takes effect
- *      once; one that may be repeated may be;
- *   5. "don't know" is only said of what was sent, and for a reason that can be named: see
- *      is_explained in rpc_client_actor.c;
- *   6. a stream's answers come in order and without gaps, and all of them before a good end. */
+ *      once; one that may be repeated may be applied several times;
+ *   5. ERR_UNKNOWN is only returned for a call that was sent, and for a reason: see is_explained in
+ *      rpc_client_actor.c;
+ *   6. the answers of a stream come in order and without gaps, all of them before a good end. */
 #ifndef TESTS_SIM_RPC_STORY_H
 #define TESTS_SIM_RPC_STORY_H
 #include "rpc/client.h"
@@ -27,16 +27,16 @@ enum {
     RPC_STREAM_MAX = 20, /* messages of one stream */
 };
 
-/* Planted, one at a time; each must be caught (test_rpc_bugs.c). */
+/* Planted bugs, one at a time; test_rpc_bugs.c must find each. */
 enum rpc_bug {
     RPC_NO_BUG,
     RPC_REPEAT_A_PLAIN_CALL,     /* the client takes a plain call for one that may be repeated */
-    RPC_UNKNOWN_AS_NO,           /* a "don't know" is reported as "was not" */
-    RPC_END_TWICE,               /* an end is told twice */
-    RPC_FORGET_AN_END,           /* an end is not told */
+    RPC_UNKNOWN_AS_NO,           /* ERR_UNKNOWN is reported as not done */
+    RPC_END_TWICE,               /* an end is reported twice */
+    RPC_FORGET_AN_END,           /* an end is not reported */
     RPC_ANSWER_ANOTHER,          /* the server mixes up two answers */
-    RPC_FORGET_REQUEST_IDS,      /* the server applies a repeat anew */
-    RPC_ANSWER_WITHOUT_APPLYING, /* the server says done, and it is not */
+    RPC_FORGET_REQUEST_IDS,      /* the server applies a repeat again */
+    RPC_ANSWER_WITHOUT_APPLYING, /* the server answers ERR_OK and does not apply */
     RPC_SKIP_A_MESSAGE,          /* the server leaves out an answer of a stream */
     RPC_BUG_COUNT
 };
@@ -57,7 +57,7 @@ struct rpc_op {
     bool said_no, client_died;
 };
 
-/* -- what happened: outlives the processes, and no process looks at it -- */
+/* -- history: outlives the processes, and no process reads it -- */
 struct rpc_witness {
     struct rpc_op *ops;
     uint32_t count;
@@ -90,7 +90,7 @@ struct rpc_story {
     uint32_t count_at_heal;
     sim_time healed_at;
 };
-/* Healed for so long that what broke before has been noticed by everybody. */
+/* The world has been healed for so long that everybody has noticed earlier failures. */
 bool rpc_story_is_calm(const struct rpc_story *story);
 extern const char *const rpc_server_addresses[RPC_SERVERS + 1];
 extern const struct sim_process_ops rpc_server_ops, rpc_client_ops;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two phases of a scenario, and the hand that strikes. */
+/* The two phases of a scenario, and the faults. */
 #include "scenario.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ struct scenario_world {
     void *state;
     struct note why;
     bool unsafe;
-    enum err start_error; /* of the last start that failed */
+    enum err start_error; /* of the last failed start */
     struct scenario_result result;
 };
 
@@ -124,7 +124,7 @@ enum err scenario_add_node(struct scenario_world *world, const char *name,
             node->host, (int32_t)prng_below(&world->fault_prng, (uint64_t)ppm_max * 2) - ppm_max);
     }
     world->node_count++;
-    /* The first start is the installation; it happens on a good day. */
+    /* The first start is the installation: the disk is without faults. */
     options.disk = sim_fs_options(sim_host_disk(node->host));
     perfect = options.disk;
     perfect.write_fails_per_million = perfect.sync_fails_per_million =
@@ -235,7 +235,7 @@ static void strike_full(struct scenario_world *world)
 
     if (!node || node->emptied.node.place) return;
     options = sim_fs_options(sim_host_disk(node->host));
-    options.capacity = 1; /* less than what is used: nothing more fits */
+    options.capacity = 1; /* less than used: the disk is full */
     sim_fs_set_options(sim_host_disk(node->host), &options);
     sim_event_in(&node->emptied, lasts_ns(world, SCENARIO_DISK_FULL));
 }
@@ -378,7 +378,7 @@ enum err scenario_run(const struct scenario *scenario, const struct scenario_opt
     if (!world) return ERR_NOMEM;
     world->options = options;
     world->scenario = scenario;
-    prng_seed(&root, options->seed ^ 0x5ce7a210ull); /* apart from the world's own draws */
+    prng_seed(&root, options->seed ^ 0x5ce7a210ull); /* independent of the world's own draws */
     prng_fork(&root, &world->fault_prng);
     prng_fork(&root, &world->load_prng);
     scenario_faults_draw(&root, options->profile, &world->faults);

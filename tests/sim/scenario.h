@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One seed, one story: draws what goes wrong, lets it go wrong, heals the world, demands progress.
+/* Runs one world per seed: draws faults, applies them, heals the world, requires progress.
  *
- * Two phases. First faults are on and nothing unsafe may happen: safe() is asked after every event.
- * Then everything is healed (links, disks, clocks' rates, processes back) and done() must become
- * true within heal_ms. Which faults there are, and how strong, is drawn from the seed within a mild
- * or a harsh profile, and some are off entirely: a bug often hides behind the noise of a louder
- * fault.
+ * There are two phases. In the first, faults happen, and safe() is asked after every event. Then
+ * everything is healed (links, disks, clock rates, processes restarted), and done() must become
+ * true within heal_ms. The seed decides which faults there are, and how strong, within a mild or a
+ * harsh profile. Some are off entirely, because a frequent fault can hide the bug that another one
+ * shows.
  *
- * Decides nothing about what the processes do; a scenario brings its own hosts, workload and
- * checker. A process that dies is started again, by whichever fault killed it or by the supervisor,
- * as a service manager would. */
+ * A scenario brings its own hosts, workload and checker. A process that dies is started again, by
+ * the fault that killed it or by the supervisor, as a service manager does. */
 #ifndef TESTS_SIM_SCENARIO_H
 #define TESTS_SIM_SCENARIO_H
 #include "base/buf.h"
@@ -37,7 +36,7 @@ struct scenario_faults {
     struct sim_link_faults link;
     struct sim_fs_options disk;
     struct scenario_rate strikes[SCENARIO_STRIKE_COUNT];
-    uint32_t down_max;     /* nodes without a process at once, by our doing */
+    uint32_t down_max;     /* nodes that faults keep without a process at once */
     int32_t clock_ppm_max; /* each node's rate is drawn up to this, either way */
     int64_t clock_step_ms_max;
     bool one_way; /* partitions may be */
@@ -46,20 +45,20 @@ void scenario_faults_draw(struct prng *prng, enum scenario_profile profile,
                           struct scenario_faults *ret_faults);
 void scenario_faults_text(const struct scenario_faults *faults, struct buf *into);
 
-/* What a running scenario sees. */
+/* The interface for a running scenario. */
 struct scenario_world;
 struct sim *scenario_sim(struct scenario_world *world);
 uint32_t scenario_bug(const struct scenario_world *world);
-/* Generator for the scenario's workload; independent of the faults. */
+/* Generator for the scenario's workload, independent of the faults. */
 struct prng *scenario_prng(struct scenario_world *world);
 enum scenario_may {
     SCENARIO_MAY_DIE = BIT(0),
     SCENARIO_MAY_PAUSE = BIT(1),
-    SCENARIO_MAY_FILL = BIT(2), /* it uses its disk: that may be full, or be where it dies */
+    SCENARIO_MAY_FILL = BIT(2), /* it uses its disk, which may be full or lose power at a call */
 };
 enum { SCENARIO_NODES_MAX = 16 };
-/* Adds a host with the seed's disk and clock and starts its process. ERR_FULL, or what start()
- * says. */
+/* Adds a host with the seed's disk and clock and starts its process. ERR_FULL, or the error of
+ * start(). */
 enum err scenario_add_node(struct scenario_world *world, const char *name,
                            const struct sim_process_ops *ops, void *context, uint32_t may,
                            struct sim_host **ret_host);
@@ -71,7 +70,7 @@ struct scenario {
     uint64_t heal_ms;        /* within which done() must come true */
     const char *const *bugs; /* names of planted bugs from 1 on, ending with NULL; or NULL */
     enum err (*open)(struct scenario_world *world, void **ret_state);
-    bool (*safe)(void *state, struct note *why); /* false with a reason: a wrong result */
+    bool (*safe)(void *state, struct note *why); /* false with a reason: an invariant is broken */
     bool (*done)(void *state);
     void (*close)(void *state); /* after every process was destroyed */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong under a seed. Every fault may be off entirely: in a mild world half of them are,
- * in a harsh one a quarter. */
+/* Draws the faults of a seed. Every fault may be off entirely: in a mild world half of them are, in
+ * a harsh one a quarter. */
 #include <inttypes.h>
 
 #include "scenario.h"
@@ -32,8 +32,7 @@ static uint32_t some(struct prng *prng, bool harsh, uint32_t mild_max, uint32_t 
 {
     uint32_t max = harsh ? harsh_max : mild_max;
     bool on = prng_chance(prng, harsh ? 750000 : 500000);
-    uint32_t value =
-        (uint32_t)prng_between(prng, 1, max); /* drawn either way: draws do not shift */
+    uint32_t value = (uint32_t)prng_between(prng, 1, max); /* also when off: draws do not shift */
     return on ? value : 0;
 }
 
@@ -55,7 +54,7 @@ static void soften(uint32_t *per_million)
     *per_million /= 20;
 }
 
-/* How often a live disk fails is a matter of the profile; what a power cut does to it is not. */
+/* The profile decides how often a running disk fails, but not what a power cut does to it. */
 static void draw_disk(struct prng *prng, bool harsh, struct sim_fs_options *disk)
 {
     *disk = (struct sim_fs_options){0};

@@ -19,7 +19,7 @@ static const char *profile_name(enum scenario_profile profile)
     return profile == SCENARIO_HARSH ? "harsh" : "mild";
 }
 
-/* -- a crash names its seed -- */
+/* -- a crash reports its seed -- */
 
 static void report_crash(void)
 {

@@ -171,7 +171,7 @@ struct shard_provider_faults { /* per million; all 0 when healed */
     uint32_t fail, refuse, lose, ignore, unknown, garble, late;
     uint32_t list_empty, list_twice, list_garbage; /* of Lists, and of their records */
 };
-struct shard_talk_faults { /* of operators, likewise */
+struct shard_talk_faults { /* of operators, per million */
     uint32_t blob_error, blob_never, blob_twice, hang_up;
     bool reports_drains;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client: one claim at a time, plain keys beside it, and a watch of everything.
+/* A client: one claim at a time, plain keys, and a watch of everything.
  *
- * It asks for one thing at a time under a sequence of its own and repeats it under the same one
- * until it is answered, now and then with another lease id, and sometimes gives up. Renewals run
- * beside that. What it believes to hold, it believes from an answer on, and until its deadline. */
+ * It makes one request at a time under a sequence number of its own and repeats it under the same
+ * number until it is answered, sometimes with another lease id; sometimes it gives up. Renewals run
+ * in parallel. It believes to hold a slot from the answer until its deadline. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,16 +39,16 @@ struct client {
     struct arena arena;
     struct store_id id;
     uint64_t sequence;
-    /* what it asks for */
-    bool asking, again, hasty; /* hasty: gives an attempt little time, and thinks fast */
+    /* the request */
+    bool asking, again, hasty; /* hasty: short timeouts and short pauses */
     enum want want;
     size_t key, group;
     uint64_t expected, ttl_ms, wait_ms;
     struct store_id lease;
     sim_time first_sent;
-    /* what it has */
+    /* the claim that it holds */
     bool has, renewing, letting_go;
-    struct store_id held, renewed; /* renewed: what the renewal under way is of */
+    struct store_id held, renewed; /* renewed: the lease that is being renewed */
     size_t held_group;
     uint32_t held_slot;
     uint64_t held_token, held_ttl_ms;
@@ -57,7 +57,7 @@ struct client {
     /* its watch */
     struct rpc_client_call *watch;
     size_t cursor;
-    uint64_t seen_revision; /* 0: it has to begin with a snapshot */
+    uint64_t seen_revision; /* 0: the watch begins with a snapshot */
     bool in_changes;
     bool dying;
 };
@@ -83,7 +83,7 @@ static struct str id_text(const struct store_id *id)
     return str_of(id->b, sizeof id->b);
 }
 
-/* Who cannot say who leads may be a member no more: another address may know. */
+/* A replica that knows no leader may have been removed: another address may know one. */
 static void move_on(struct client *c, const struct rpc_outcome *outcome)
 {
     if (outcome->answered && outcome->status == GRPC_UNAVAILABLE)
@@ -114,7 +114,7 @@ static void on_renewed(void *owner, const struct rpc_client_call *call,
     (void)call;
     c->renewing = false;
     if (c->dying || !c->has || c->letting_go) return;
-    if (memcmp(&c->renewed, &c->held, sizeof c->held) != 0) { /* of one that was let go */
+    if (memcmp(&c->renewed, &c->held, sizeof c->held) != 0) { /* of a lease that was released */
         timer_start_in(&c->renew, 1);
         return;
     }
@@ -188,7 +188,7 @@ static void answered(struct client *c, const Muster__V1__Outcome *outcome)
         w->waited += c->wait_ms > 0;
         store_witness_holds(story, c->actor->number, c->group, outcome->slot, outcome->token,
                             c->first_sent, c->ttl_ms);
-        /* What was long on its way is renewed before it is believed. */
+        /* A slow answer may be old: the client renews before it believes it. */
         timer_start_in(&c->renew, 1);
         break;
     case WANT_RELEASE: lost(c); break;
@@ -218,7 +218,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
 
     (void)call;
     if (c->dying) return;
-    if (outcome->err) { /* done or not: the same sequence asks again */
+    if (outcome->err) { /* done or not: repeat under the same sequence */
         c->again = true;
         c->asking = false;
         move_on(c, outcome);
@@ -245,7 +245,7 @@ static void pack_request(struct client *c, struct pack *pack)
     buf_init(&bytes, BYTES_MAX);
     pack_text(&request, 1, id_text(&c->id));
     pack_u64(&request, 2, c->sequence);
-    pack_u64(&request, 3, c->sequence); /* it asks for one at a time */
+    pack_u64(&request, 3, c->sequence); /* one request at a time */
     pack_bytes(pack, 1, buf_peek(&bytes));
     if (request.err) pack->err = request.err;
     buf_deinit(&bytes);
@@ -358,7 +358,7 @@ static void on_think(struct timer *timer)
 }
 
 /* -- watching -- */
-static void watch_tells(struct client *c, const Muster__V1__WatchResponse *m)
+static void watch_changes(struct client *c, const Muster__V1__WatchResponse *m)
 {
     struct store_story *story = c->actor->story;
 
@@ -377,7 +377,7 @@ static void watch_tells(struct client *c, const Muster__V1__WatchResponse *m)
             if (!entry ||
                 !store_witness_event(story, &c->cursor, str_of(entry->key.data, entry->key.len),
                                      entry->revision)) {
-                store_wrong(story, "c%zu is told of revision %" PRIu64 ", not of %" PRIu64,
+                store_wrong(story, "c%zu received revision %" PRIu64 ", not of %" PRIu64,
                             c->actor->number, entry ? entry->revision : 0,
                             c->cursor < story->witness.change_count
                                 ? story->witness.changes[c->cursor].revision
@@ -392,8 +392,8 @@ static void watch_tells(struct client *c, const Muster__V1__WatchResponse *m)
         c->in_changes = false;
         break;
     case MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS:
-        if (c->in_changes && store_witness_untold(story, c->cursor, m->revision))
-            store_wrong(story, "c%zu: nothing up to %" PRIu64 " is to come, it is told",
+        if (c->in_changes && store_witness_unseen(story, c->cursor, m->revision))
+            store_wrong(story, "c%zu: nothing up to %" PRIu64 " is to come, was reported",
                         c->actor->number, m->revision);
         break;
     case MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED: c->seen_revision = 0; break;
@@ -414,7 +414,7 @@ static void on_watch(void *owner, struct rpc_client_call *call, struct str messa
                      &note))
         store_wrong(c->actor->story, "a watch answer that cannot be read: %s", note.text);
     else
-        watch_tells(c, (const Muster__V1__WatchResponse *)read);
+        watch_changes(c, (const Muster__V1__WatchResponse *)read);
     arena_reset(&c->arena);
 }
 
@@ -497,7 +497,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     return ERR_OK;
 }
 
-/* The process is dead: it holds nothing any more, and what is answered nobody hears. */
+/* The process is dead: it holds nothing, and nobody receives its answers. */
 static void destroy(void *state)
 {
     struct client *c = state;

@@ -10,12 +10,12 @@
 #include "base/arena.h"
 #include "store/core/internal.h"
 #include "store/machine.h"
-#include "store_tell.h"
+#include "store_state_text.h"
 #include "wire/message.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
-enum { ARENA_MAX = 1 << 20, LEASES_TOLD_MAX = 1024, GROUPS_TOLD_MAX = 64 };
+enum { ARENA_MAX = 1 << 20, LEASES_WRITTEN_MAX = 1024, GROUPS_WRITTEN_MAX = 64 };
 static_assert((int)MODEL_TICK == (int)STORE_TICK && (int)MODEL_COMPACT == (int)STORE_COMPACT,
               "kinds have the same numbers");
 
@@ -228,7 +228,7 @@ static void say_txn(struct text *t, const Etcdserverpb__TxnResponse *m)
     say(t, ")");
 }
 
-/* Of a command that asks for its one operation's response alone. */
+/* The response to a command of one operation (STORE_TXN_BARE). */
 static void say_bare(struct text *t, enum txn_op_kind kind, const ProtobufCMessage *message,
                      uint64_t revision)
 {
@@ -240,7 +240,7 @@ static void say_bare(struct text *t, enum txn_op_kind kind, const ProtobufCMessa
     say(t, " #%llu|)", (unsigned long long)revision);
 }
 
-bool compare_txn(struct str reply, const struct store_command *command, struct str told,
+bool compare_txn(struct str reply, const struct store_command *command, struct str expected,
                  struct note *why)
 {
     bool bare = command->flags & STORE_TXN_BARE;
@@ -269,16 +269,16 @@ bool compare_txn(struct str reply, const struct store_command *command, struct s
             say_txn(&text, (const Etcdserverpb__TxnResponse *)message);
         say(&text, " at %llu", (unsigned long long)parsed.revision);
     }
-    same = str_equal(str_of(text.at, text.len), told);
+    same = str_equal(str_of(text.at, text.len), expected);
     if (!same)
         note_set(why, "the store says \"%.*s\", the model \"%.*s\"", (int)min_size(text.len, 400),
-                 text.at, (int)min_size(told.len, 400), told.at);
+                 text.at, (int)min_size(expected.len, 400), expected.at);
     arena_deinit(&arena);
     return same;
 }
 
 /* -- states -- */
-static void tell_keys(const struct store *store, struct buf *into)
+static void write_keys(const struct store *store, struct buf *into)
 {
     struct keys_cursor cursor;
     struct key_value value;
@@ -287,13 +287,13 @@ static void tell_keys(const struct store *store, struct buf *into)
     while (keys_next(&cursor, &value)) {
         const struct lease *lease = lease_by_number(store, value.lease);
         const struct claim *claim = lease ? lease_claim_of(lease, value.key) : NULL;
-        tell_key(into, &(struct told_key){.name = value.key,
-                                          .value = value.value,
-                                          .create = value.create,
-                                          .mod = value.mod,
-                                          .version = value.version,
-                                          .lease = lease ? lease->id.b : NULL,
-                                          .token = claim ? claim->token : 0});
+        write_key(into, &(struct state_key){.name = value.key,
+                                            .value = value.value,
+                                            .create = value.create,
+                                            .mod = value.mod,
+                                            .version = value.version,
+                                            .lease = lease ? lease->id.b : NULL,
+                                            .token = claim ? claim->token : 0});
     }
 }
 
@@ -303,24 +303,24 @@ static int by_id(const void *a, const void *b)
                   sizeof(struct store_id));
 }
 
-static void tell_leases(const struct store *store, struct buf *into)
+static void write_leases(const struct store *store, struct buf *into)
 {
-    const struct lease *leases[LEASES_TOLD_MAX];
+    const struct lease *leases[LEASES_WRITTEN_MAX];
     struct map_entry *entry;
     size_t count = 0, cursor = 0;
 
-    while (count < LEASES_TOLD_MAX && (entry = map_next(&store->leases, &cursor)))
+    while (count < LEASES_WRITTEN_MAX && (entry = map_next(&store->leases, &cursor)))
         leases[count++] = entry->value;
     qsort(leases, count, sizeof *leases, by_id);
     for (size_t i = 0; i < count; i++)
-        tell_lease(into,
-                   &(struct told_lease){.id = leases[i]->id.b,
-                                        .owner = str_of(leases[i]->owner, leases[i]->owner_len),
-                                        .ttl_ns = leases[i]->ttl_ns,
-                                        .deadline_ns = leases[i]->deadline_ns,
-                                        .lost_reason = leases[i]->lost_reason,
-                                        .lost_token = leases[i]->lost_token,
-                                        .waits = leases[i]->waiter != NULL});
+        write_lease(into,
+                    &(struct state_lease){.id = leases[i]->id.b,
+                                          .owner = str_of(leases[i]->owner, leases[i]->owner_len),
+                                          .ttl_ns = leases[i]->ttl_ns,
+                                          .deadline_ns = leases[i]->deadline_ns,
+                                          .lost_reason = leases[i]->lost_reason,
+                                          .lost_token = leases[i]->lost_token,
+                                          .waits = leases[i]->waiter != NULL});
 }
 
 static int by_name(const void *a, const void *b)
@@ -331,33 +331,33 @@ static int by_name(const void *a, const void *b)
     return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
 }
 
-static void tell_groups(const struct store *store, struct buf *into)
+static void write_groups(const struct store *store, struct buf *into)
 {
-    const struct group *groups[GROUPS_TOLD_MAX];
+    const struct group *groups[GROUPS_WRITTEN_MAX];
     struct map_entry *entry;
     size_t count = 0, cursor = 0;
 
-    while (count < GROUPS_TOLD_MAX && (entry = map_next(&store->groups, &cursor)))
+    while (count < GROUPS_WRITTEN_MAX && (entry = map_next(&store->groups, &cursor)))
         groups[count++] = entry->value;
     qsort(groups, count, sizeof *groups, by_name);
     for (size_t i = 0; i < count; i++) {
         const struct group *group = groups[i];
-        tell_group(into, str_of(group->key, group->key_len), group->slot_count, group->revision,
-                   group->cooldown_ns);
+        write_group(into, str_of(group->key, group->key_len), group->slot_count, group->revision,
+                    group->cooldown_ns);
         for (uint32_t k = 0; k < group->slot_cap; k++)
-            tell_slot(into, k, group->slots[k].lease ? group->slots[k].lease->id.b : NULL,
-                      group->slots[k].rest_until_ns);
+            write_slot(into, k, group->slots[k].lease ? group->slots[k].lease->id.b : NULL,
+                       group->slots[k].rest_until_ns);
         LIST_EACH(&group->waiters, node)
         {
             const struct slot_waiter *waiter = CONTAINER_OF(node, struct slot_waiter, in_group);
-            tell_waiter(into, &(struct told_waiter){waiter->lease->id.b, waiter->client.b,
-                                                    waiter->sequence, waiter->prefer_slot,
-                                                    str_of(waiter->value, waiter->value_len)});
+            write_waiter(into, &(struct state_waiter){waiter->lease->id.b, waiter->client.b,
+                                                      waiter->sequence, waiter->prefer_slot,
+                                                      str_of(waiter->value, waiter->value_len)});
         }
     }
 }
 
-/* What is due next, but for history that waits to be freed, which the model has none of. */
+/* The next due time, without history that waits to be freed: the model has none. */
 static uint64_t next_due(const struct store *store)
 {
     struct order_place place = order_begin(&store->due);
@@ -371,14 +371,14 @@ static uint64_t next_due(const struct store *store)
     return group ? min_u64(due, due_get(group->due)) : due;
 }
 
-void compare_tell(const struct store *store, struct buf *into)
+void compare_write_state(const struct store *store, struct buf *into)
 {
-    tell_marks(into, &(struct told_marks){keys_revision(store->keys), keys_compacted(store->keys),
-                                          store->clock_ns, next_due(store),
-                                          map_count(&store->clients), store->identity.b});
-    tell_keys(store, into);
-    tell_leases(store, into);
-    tell_groups(store, into);
+    write_marks(into, &(struct state_marks){keys_revision(store->keys), keys_compacted(store->keys),
+                                            store->clock_ns, next_due(store),
+                                            map_count(&store->clients), store->identity.b});
+    write_keys(store, into);
+    write_leases(store, into);
+    write_groups(store, into);
 }
 
 static struct str line_at(struct str text, size_t from)

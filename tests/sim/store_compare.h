@@ -8,16 +8,16 @@
 #include "store_model.h"
 
 enum err compare_command(const struct store_command *command, struct model_command *ret_command);
-/* TXN: into `txns`, which the command then names. */
+/* TXN: converts the transaction into `txns`, which the command then points to. */
 enum err compare_txns(const struct txn *txn, struct model_txns *ret_txns);
-/* A reply to it, as text, against what the model told; false: they differ. */
-bool compare_txn(struct str reply, const struct store_command *command, struct str told,
+/* Compares a reply, as text, with the response of the model; false: they differ. */
+bool compare_txn(struct str reply, const struct store_command *command, struct str expected,
                  struct note *why);
-/* The shipped state in the words of store_tell.h. */
-void compare_tell(const struct store *store, struct buf *into);
+/* Writes the state of the shipped store in the form of store_state_text.h. */
+void compare_write_state(const struct store *store, struct buf *into);
 /* The first line that differs, for a person; false: none does. */
 bool compare_lines(struct str shipped, struct str model, struct note *why);
-/* A reply of the machine against what the model answered; false: they differ. */
+/* Compares a reply of the machine with the model's answer; false: they differ. */
 bool compare_reply(struct str reply, const struct store_command *command,
                    const struct model_answer *answer, const struct model_renewal *renewals,
                    struct note *why);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of etcd's API: one request at a time, at whichever replica it has got, never repeated.
+/* A client of etcd's API: one request at a time, at any replica, never repeated.
  *
- * What it is told was done stands in the log at that revision; what it was refused never will; what
- * it does not know it leaves. A list is the state at the revision of its header, at once or page by
- * page. */
+ * A write that was answered as done is in the log at that revision; a refused one never will be; a
+ * write without an answer is ignored. A list shows the state at the revision of its header, in one
+ * response or page by page. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +33,8 @@ struct client {
     struct arena arena, answer;
     struct buf bytes;
     enum want want;
-    const ProtobufCMessage *request; /* in the arena, until it is answered */
-    uint64_t acked;                  /* what anybody was told when it was asked for */
+    const ProtobufCMessage *request; /* in the arena until the answer */
+    uint64_t acked; /* newest revision that any client had received at the request */
     /* a list, page by page */
     struct store_seen_key listed[LIST_MAX];
     size_t listed_count;
@@ -56,7 +56,7 @@ static struct str bytes_of(ProtobufCBinaryData bytes)
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
-/* -- what was written -- */
+/* -- written values -- */
 static void wrote(struct client *c, const Etcdserverpb__PutRequest *put, int64_t revision)
 {
     struct store_story *story = c->actor->story;
@@ -90,7 +90,7 @@ static void denied_txn(struct client *c, const Etcdserverpb__TxnRequest *txn)
     denied_ops(c, txn->failure, txn->n_failure);
 }
 
-/* The branch that was taken was done, the other never will be. */
+/* The branch that was taken was done; the other branch never will be. */
 static void done_txn(struct client *c, const Etcdserverpb__TxnRequest *txn,
                      const Etcdserverpb__TxnResponse *answer, int64_t revision)
 {
@@ -197,7 +197,7 @@ static void answered(struct client *c, struct str message)
     think(c);
 }
 
-/* A no for its content: it was not done and never will be. */
+/* Refused for its content: it was not done and never will be. */
 static bool is_refusal(const struct rpc_outcome *outcome)
 {
     return outcome->answered && outcome->err != ERR_UNKNOWN &&

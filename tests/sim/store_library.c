@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that uses libmuster as a program does: threads that claim, keep, check, let go and
- * write, and one that watches, over one handle that is opened and closed again and again. All of
- * the library is the shipped one; its threads are fibers (sim/threads).
+/* A process that uses libmuster as a program does: threads that claim, keep, check, release and
+ * write, and one that watches, over one handle that is opened and closed repeatedly. The library is
+ * the shipped one; its threads are fibers (sim/threads).
  *
- * It believes to hold what coord_check says it holds, and looks often. */
+ * The process believes to hold a claim while coord_check returns OK, and checks often. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct hand {
     char owner[16];
     uint64_t revisions[PLAIN_KEYS];
     /* of the claim it has */
-    uint32_t lost, left; /* left: no on_lost may come any more */
+    uint32_t lost, left; /* left: no on_lost may be called any more */
 };
 struct library {
     struct store_actor *actor;
@@ -65,7 +65,7 @@ static struct str view(coord_str s)
     return str_of(s.at, s.len);
 }
 
-/* Nothing that a dead process sees counts. */
+/* Results that a dead process sees do not count. */
 static bool over(const struct library *l)
 {
     return l->dying || l->enough;
@@ -99,7 +99,7 @@ static void look_at_write(struct hand *w, uint64_t acked, size_t key, coord_str 
     w->revisions[key] = result->revision;
 }
 
-/* Now and then with a request id of its own, which is asked again when the answer is open. */
+/* Sometimes with a request id of its own, which is asked again when the answer is unknown. */
 static void write_key(struct hand *w, size_t key, coord_str name, bool create)
 {
     struct library *l = w->library;
@@ -107,7 +107,7 @@ static void write_key(struct hand *w, size_t key, coord_str name, bool create)
     coord_call call = {.timeout_ms = 200 + (int64_t)below(l, 2500)};
     uint64_t acked = story->witness.acked;
     uint64_t expected = w->revisions[key];
-    uint32_t open = 0; /* what an earlier call left open stays so when a later one was not heard */
+    uint32_t open = 0; /* a write without an answer stays open when a later one has none, too */
     coord_result result;
     char value[32];
 
@@ -184,7 +184,7 @@ static void on_lost(void *arg, coord_lease *lease, int reason)
     if (w->lost++) store_wrong(story, "%s: lost twice", w->owner);
     if (w->left) store_wrong(story, "%s: lost after it was let go", w->owner);
     if (reason == COORD_R_LOCAL)
-        store_witness_lets_go(story, w->believer); /* nobody refused it: its time is up here */
+        store_witness_lets_go(story, w->believer); /* no refusal: the local deadline has passed */
     else
         store_witness_expired(story, w->believer);
 }
@@ -210,7 +210,7 @@ static bool look_at_claim(struct hand *w, coord_lease *lease, size_t group)
     return true;
 }
 
-/* One more key under the lease: it is there as long as the slot is. */
+/* One more key under the lease: the key lives as long as the slot. */
 static void add_key(struct hand *w, coord_lease *lease)
 {
     struct library *l = w->library;
@@ -262,7 +262,7 @@ static void let_go(struct hand *w, coord_lease *lease)
     if (l->dying) return;
     held = story->witness.beliefs[w->believer];
     store_witness_lets_go(story, w->believer);
-    if (below(l, 8) == 0) return; /* it is left to run out */
+    if (below(l, 8) == 0) return; /* the lease is left to expire */
     result = coord_release(lease, &(coord_call){.timeout_ms = 300 + (int64_t)below(l, 2000)});
     if (result.code == COORD_OK) w->left = 1;
     if (!l->dying && was_taken(&result) && held.on &&
@@ -325,7 +325,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Its own owner: a takeover is of nobody's slot but its own. */
+/* Takes over slots of its own owner only. */
 static void *tinker(void *arg)
 {
     struct library *l = arg;
@@ -378,9 +378,9 @@ static void on_event(struct watcher *w, const coord_event *event)
     case COORD_DELETE:
     case COORD_EXPIRE:
         if (!w->live) store_wrong(story, "a change before a snapshot");
-        store_witness_told(story, w->bucket, &w->cursor, view(event->key), event->revision,
-                           event->type != COORD_PUT);
-        story->witness.told[w->library->actor->number]++;
+        store_witness_change(story, w->bucket, &w->cursor, view(event->key), event->revision,
+                             event->type != COORD_PUT);
+        story->witness.library_events[w->library->actor->number]++;
         break;
     case COORD_CLOSED:
         if (!story->upgrades) store_wrong(story, "a watch was closed (%d)", event->reason);
@@ -413,7 +413,7 @@ static void *watch(void *arg)
         if (!coord_watch_next(reader, 20 + (int64_t)below(l, 100), &event) || l->dying) continue;
         on_event(&w, &event);
         if (event.type != COORD_CLOSED) continue;
-        coord_watch_close(reader); /* an older release refused it; another will not */
+        coord_watch_close(reader); /* an older release refused the watch; a newer one serves it */
         reader = NULL;
     }
     coord_watch_close(reader);
@@ -421,7 +421,7 @@ static void *watch(void *arg)
 }
 
 /* -- life -- */
-/* coord_open without the stores that are not in this world. */
+/* coord_open, restricted to the stores of this world. */
 static coord_result open_store(struct library *l)
 {
     const coord_options options = {.open_timeout_ms = OPEN_MS, .keep_on_close = (int)below(l, 2)};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of etcd's Lock service: a lease, one lock that all of them want, at whichever replica.
- * It waits, hangs up, lets go, or leaves the lock to its lease.
+/* A client of etcd's Lock service: a lease, and one lock that all of them want, at any replica. The
+ * client waits, hangs up, unlocks, or leaves the lock to its lease.
  *
- * Who is told at a revision that the lock is its own has the first key that stands there then, as
- * the log has it; so no two have it at one revision. Never an earlier revision than anybody was
- * told before it asked. And its key is there until it lets go or its lease ends: no call that it
- * gave up before, at whichever replica, takes it away. */
+ * The key of a Lock response must be the lock's first key in the log at the revision of the
+ * response, so no two clients have the lock at one revision. That revision is never older than one
+ * that any client received before the request. The key exists until the client unlocks or its lease
+ * ends: no call that it gave up earlier, at any replica, deletes the key. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +20,12 @@ enum {
     THINK_MS_MAX = 60,
     HOLD_MS_MAX = 200,
     TIMEOUT_MS = 6000,
-    HASTE_MS_MAX = 300, /* of one that will not wait */
+    HASTE_MS_MAX = 300, /* of a client that does not wait */
     ARENA_MAX = 1 << 20,
     KEY_MAX = 64,
     KEYS_MAX = 1024,
 };
-#define NAME "a" /* before "e/": etcd's other clients delete everything from one of their keys on */
+#define NAME "a" /* before "e/": the other clients of etcd's API delete ranges from "e/" on */
 enum want { WANT_LEASE, WANT_LOCK, WANT_UNLOCK };
 
 struct locker {
@@ -36,11 +36,11 @@ struct locker {
     struct arena answer;
     struct buf bytes;
     enum want want;
-    uint64_t acked;       /* what anybody was told when it was asked for */
+    uint64_t acked;       /* newest revision that any client had received at the request */
     int64_t lease;        /* 0: none */
-    sim_time sure_until;  /* it has not ended before, wherever a clock stood */
-    bool unlock_doubtful; /* one for a key of this lease failed: it may still be done */
-    uint64_t told;        /* the revision at which it had the lock */
+    sim_time sure_until;  /* the lease cannot end before, by any clock */
+    bool unlock_doubtful; /* an unlock without an answer: it may still be done */
+    uint64_t locked_at;   /* revision of the Lock response */
     char key[KEY_MAX];
     size_t key_len; /* 0: it has no lock */
     bool dying;
@@ -51,12 +51,12 @@ static void think(struct locker *l, uint64_t ms_max)
     timer_start_in(&l->think, 1 + prng_below(&l->prng, ms_max));
 }
 
-/* -- whose lock it was -- */
+/* -- the owner of the lock -- */
 struct key_life {
     uint64_t key, create;
 };
 
-/* The keys of the lock as of a revision; how many. */
+/* The keys of the lock at a revision; returns how many. */
 static size_t keys_at(const struct store_witness *w, uint64_t revision, struct key_life *keys)
 {
     size_t count = 0;
@@ -84,7 +84,8 @@ static void judge(struct locker *l, uint64_t revision)
     for (size_t i = 1; i < count; i++)
         if (keys[i].create < keys[first].create) first = i;
     if (count == 0 || keys[first].key != str_hash(str_of(l->key, l->key_len), 1))
-        store_wrong(story, "k%zu: told that %.*s has the lock at revision %" PRIu64 ": it has not",
+        store_wrong(story,
+                    "k%zu: answered that %.*s has the lock at revision %" PRIu64 ": it has not",
                     l->actor->number, (int)l->key_len, l->key, revision);
     if (revision < l->acked)
         store_wrong(story, "k%zu: a lock of revision %" PRIu64 " after %" PRIu64 " was seen",
@@ -98,18 +99,18 @@ static sim_time now(const struct locker *l)
     return sim_now(scenario_sim(l->actor->story->world));
 }
 
-/* Before it lets go, and while its lease cannot have ended. */
+/* Before the client unlocks, and while its lease cannot have ended. */
 static void judge_held(const struct locker *l)
 {
     const struct store_witness *w = &l->actor->story->witness;
     uint64_t key = str_hash(str_of(l->key, l->key_len), 1);
 
     if (l->unlock_doubtful || now(l).ns >= l->sure_until.ns) return;
-    for (size_t i = w->change_count; i > 0 && w->changes[i - 1].revision > l->told; i--)
+    for (size_t i = w->change_count; i > 0 && w->changes[i - 1].revision > l->locked_at; i--)
         if (w->changes[i - 1].gone && w->changes[i - 1].key == key)
             store_wrong(l->actor->story,
                         "k%zu: its lock %.*s of revision %" PRIu64 " was taken away at %" PRIu64,
-                        l->actor->number, (int)l->key_len, l->key, l->told,
+                        l->actor->number, (int)l->key_len, l->key, l->locked_at,
                         w->changes[i - 1].revision);
 }
 
@@ -132,9 +133,9 @@ static void locked(struct locker *l, const V3lockpb__LockResponse *m)
     if (!m || m->key.len > KEY_MAX || !m->header) return;
     l->key_len = m->key.len;
     memcpy(l->key, m->key.data, m->key.len);
-    l->told = (uint64_t)m->header->revision;
-    judge(l, l->told);
-    if (prng_below(&l->prng, 5) == 0) { /* it is left to its lease */
+    l->locked_at = (uint64_t)m->header->revision;
+    judge(l, l->locked_at);
+    if (prng_below(&l->prng, 5) == 0) { /* the lock is left to its lease */
         l->lease = 0;
         l->key_len = 0;
     }

@@ -8,7 +8,7 @@
 
 #include <muster/coord.h>
 
-#include "store_tell.h"
+#include "store_state_text.h"
 
 #define NONE      SIZE_MAX
 #define ANY       UINT64_MAX
@@ -69,8 +69,8 @@ struct model {
     size_t client_count;
     struct model_change changes[MODEL_CHANGES];
     size_t change_count;
-    char told[64 << 10];
-    size_t told_len;
+    char response[64 << 10];
+    size_t response_len;
     const char *trouble;
 };
 
@@ -138,7 +138,7 @@ static void changed(struct model *m, const struct key *key, bool gone, bool expi
     if (!gone) m->changes[m->change_count - 1].value = key->value;
 }
 
-/* At a revision of its own. */
+/* The key changes at a revision of its own. */
 static struct key *put(struct model *m, const struct model_text *name,
                        const struct model_text *value, size_t lease)
 {
@@ -176,7 +176,7 @@ static size_t find_lease(const struct model *m, const struct model_id *id)
     return NONE;
 }
 
-/* Of two leases the first 63 bits differ, too. */
+/* The first 63 bits of two lease ids differ, too. */
 static uint64_t number_of(const struct model_id *id)
 {
     uint64_t number = 0;
@@ -208,7 +208,7 @@ static size_t grant(struct model *m, const struct model_id *id, const struct mod
     return room;
 }
 
-/* A lease of plain keys, by its number alone; NONE: none that lives. */
+/* The live lease of plain keys with this number; NONE: none. */
 static size_t find_plain(const struct model *m, int64_t number)
 {
     for (size_t i = 0; number && i < MODEL_LEASES; i++)
@@ -242,7 +242,7 @@ static void end_if_empty(struct model *m, size_t l)
     if (!first_key_of(m, l) && m->leases[l].waits_for == NONE) end_lease(m, l, COORD_R_RELEASED);
 }
 
-/* -- what was asked before -- */
+/* -- earlier requests -- */
 static struct client *find_client(const struct model *m, const struct model_id *id)
 {
     for (size_t i = 0; !is_zero(id) && i < m->client_count; i++)
@@ -378,7 +378,7 @@ static bool is_free(const struct group *group, uint32_t slot)
     return slot < group->slot_count && group->holder[slot] == NONE && !group->rest_until[slot];
 }
 
-/* None while a slot is held that a smaller group left over. */
+/* NONE while a slot beyond the group's present size is held. */
 static uint32_t free_slot(const struct group *group, uint32_t prefer)
 {
     for (uint32_t i = group->slot_count; i < MODEL_SLOTS; i++)
@@ -469,7 +469,7 @@ static int compare_places(const void *a, const void *b)
     return compare_text(&((const struct key *)a)->name, &((const struct key *)b)->name);
 }
 
-/* All its keys go at one revision, in key order; then the slots that they were. */
+/* All keys of a lease are deleted at one revision, in key order; then its slots become free. */
 static void end_lease(struct model *m, size_t l, int reason)
 {
     struct lease *lease = &m->leases[l];
@@ -638,7 +638,7 @@ static struct model_answer update(struct model *m, const struct model_command *c
     return answer;
 }
 
-/* The caller knows the lease, and the token of the claim. */
+/* The caller gave the id of the lease and the token of the claim. */
 static bool is_own(const struct model *m, const struct key *key,
                    const struct model_command *command)
 {
@@ -646,7 +646,7 @@ static bool is_own(const struct model *m, const struct key *key,
            (!command->token || command->token == key->token);
 }
 
-/* Of any claim under the lease. */
+/* The token of any claim under the lease. */
 static bool has_token(const struct model *m, size_t l, uint64_t token)
 {
     for (size_t i = 0; token && i < MODEL_KEYS; i++)
@@ -669,7 +669,7 @@ static struct model_answer cas(struct model *m, const struct model_command *comm
     return update(m, command, key);
 }
 
-/* The key goes at a revision of its own, and out of its lease and slot. */
+/* Deletes the key at a revision of its own, and removes it from its lease and slot. */
 static void take_out(struct model *m, struct key *key, bool own)
 {
     struct key was = *key;
@@ -907,12 +907,13 @@ __attribute__((format(printf, 2, 3))) static void say(struct model *m, const cha
     int len;
 
     va_start(args, format);
-    len = vsnprintf(m->told + m->told_len, sizeof m->told - m->told_len, format, args);
+    len = vsnprintf(m->response + m->response_len, sizeof m->response - m->response_len, format,
+                    args);
     va_end(args);
-    if (len < 0 || (size_t)len >= sizeof m->told - m->told_len)
-        m->trouble = "more told than the model has room for";
+    if (len < 0 || (size_t)len >= sizeof m->response - m->response_len)
+        m->trouble = "the response is longer than the model's buffer";
     else
-        m->told_len += (size_t)len;
+        m->response_len += (size_t)len;
 }
 
 static bool within(const struct model_text *name, const struct model_text *from,
@@ -957,7 +958,8 @@ static bool judge(struct model *m, const struct model_compare *c)
     return any || (c->target != 3 && compares(m, c, &missing));
 }
 
-/* All of them before anything is done, those inside ones too, though they may not be taken. */
+/* All compares of all transactions, before any operation runs; also those of branches that are not
+ * taken. */
 static void judge_all(struct model *m, struct model_txns *t)
 {
     for (size_t i = 0; i < t->txn_count; i++) {
@@ -1009,7 +1011,7 @@ static void say_pair(struct model *m, const struct key *key, bool keys_only)
         (unsigned long long)key->mod, (unsigned long long)key->version);
 }
 
-/* Which of two comes first in what was asked for. */
+/* Which of two keys comes first in the order that the range request asks for. */
 static bool comes_before(const struct model_op *op, const struct key *a, const struct key *b)
 {
     uint64_t left[] = {0, a->version, a->create, a->mod},
@@ -1025,7 +1027,7 @@ static bool comes_before(const struct model_op *op, const struct key *a, const s
 
 static void say_range(struct model *m, const struct model_op *op)
 {
-    bool told[MODEL_KEYS] = {false};
+    bool done[MODEL_KEYS] = {false};
     size_t count = 0, left = 0;
     int64_t shown = 0;
 
@@ -1033,14 +1035,14 @@ static void say_range(struct model *m, const struct model_op *op)
         const struct key *key = &m->keys[i];
         int64_t mod = (int64_t)key->mod, create = (int64_t)key->create;
 
-        told[i] = true;
+        done[i] = true;
         if (!key->there || !within(&key->name, &op->key, &op->end)) continue;
         count++;
         if (op->count_only || (op->min_mod && mod < op->min_mod) ||
             (op->max_mod && mod > op->max_mod) || (op->min_create && create < op->min_create) ||
             (op->max_create && create > op->max_create))
             continue;
-        told[i] = false;
+        done[i] = false;
         left++;
     }
     say(m, "range ");
@@ -1048,17 +1050,17 @@ static void say_range(struct model *m, const struct model_op *op)
         size_t first = NONE;
 
         for (size_t i = 0; i < MODEL_KEYS; i++)
-            if (!told[i] && (first == NONE || comes_before(op, &m->keys[i], &m->keys[first])))
+            if (!done[i] && (first == NONE || comes_before(op, &m->keys[i], &m->keys[first])))
                 first = i;
         say_pair(m, &m->keys[first], op->keys_only);
-        told[first] = true;
+        done[first] = true;
         left--;
         shown++;
     }
     say(m, "count %zu more %d", count, left > 0);
 }
 
-struct step { /* of one transaction: everything at one revision */
+struct step { /* one transaction: all its writes have one revision */
     uint64_t revision;
     bool wrote;
 };
@@ -1125,7 +1127,7 @@ static struct model_answer transact(struct model *m, const struct model_command 
     struct model_answer answer = answer_of(COORD_OK, COORD_R_UPDATED);
     int refusal;
 
-    m->told_len = 0;
+    m->response_len = 0;
     judge_all(m, t);
     refusal = refusal_of(m, t, 0);
     if (refusal) {
@@ -1138,9 +1140,9 @@ static struct model_answer transact(struct model *m, const struct model_command 
     return answer;
 }
 
-struct str model_told(const struct model *m)
+struct str model_response(const struct model *m)
 {
-    return str_of(m->told, m->told_len);
+    return str_of(m->response, m->response_len);
 }
 
 static struct model_answer lease_grant(struct model *m, const struct model_command *command)
@@ -1256,7 +1258,7 @@ static int by_id(const void *a, const void *b)
                   sizeof(struct model_id));
 }
 
-static void tell_keys(const struct model *m, struct buf *into)
+static void write_keys(const struct model *m, struct buf *into)
 {
     const struct key *keys[MODEL_KEYS];
     size_t count = 0;
@@ -1266,18 +1268,18 @@ static void tell_keys(const struct model *m, struct buf *into)
     qsort(keys, count, sizeof *keys, by_name);
     for (size_t i = 0; i < count; i++) {
         const struct key *key = keys[i];
-        tell_key(into,
-                 &(struct told_key){.name = view(&key->name),
-                                    .value = view(&key->value),
-                                    .create = key->create,
-                                    .mod = key->mod,
-                                    .version = key->version,
-                                    .lease = key->lease == NONE ? NULL : m->leases[key->lease].id.b,
-                                    .token = key->token});
+        write_key(into, &(struct state_key){
+                            .name = view(&key->name),
+                            .value = view(&key->value),
+                            .create = key->create,
+                            .mod = key->mod,
+                            .version = key->version,
+                            .lease = key->lease == NONE ? NULL : m->leases[key->lease].id.b,
+                            .token = key->token});
     }
 }
 
-static void tell_leases(const struct model *m, struct buf *into)
+static void write_leases(const struct model *m, struct buf *into)
 {
     const struct lease *leases[MODEL_LEASES];
     size_t count = 0;
@@ -1286,16 +1288,16 @@ static void tell_leases(const struct model *m, struct buf *into)
         if (m->leases[i].there) leases[count++] = &m->leases[i];
     qsort(leases, count, sizeof *leases, by_id);
     for (size_t i = 0; i < count; i++)
-        tell_lease(into, &(struct told_lease){.id = leases[i]->id.b,
-                                              .owner = view(&leases[i]->owner),
-                                              .ttl_ns = leases[i]->ttl_ns,
-                                              .deadline_ns = leases[i]->deadline_ns,
-                                              .lost_reason = leases[i]->lost_reason,
-                                              .lost_token = leases[i]->lost_token,
-                                              .waits = leases[i]->waits_for != NONE});
+        write_lease(into, &(struct state_lease){.id = leases[i]->id.b,
+                                                .owner = view(&leases[i]->owner),
+                                                .ttl_ns = leases[i]->ttl_ns,
+                                                .deadline_ns = leases[i]->deadline_ns,
+                                                .lost_reason = leases[i]->lost_reason,
+                                                .lost_token = leases[i]->lost_token,
+                                                .waits = leases[i]->waits_for != NONE});
 }
 
-static void tell_waiters(const struct model *m, size_t g, struct buf *into)
+static void write_waiters(const struct model *m, size_t g, struct buf *into)
 {
     uint64_t after = 0;
 
@@ -1307,13 +1309,13 @@ static void tell_waiters(const struct model *m, size_t g, struct buf *into)
                 next = &m->leases[i];
         if (!next) return;
         after = next->came;
-        tell_waiter(into, &(struct told_waiter){next->id.b, next->client.b, next->sequence,
-                                                next->prefer_slot, view(&next->value)});
+        write_waiter(into, &(struct state_waiter){next->id.b, next->client.b, next->sequence,
+                                                  next->prefer_slot, view(&next->value)});
     }
 }
 
-/* In the order of their names. */
-static void tell_groups(const struct model *m, struct buf *into)
+/* In the order of group names. */
+static void write_groups(const struct model *m, struct buf *into)
 {
     const struct model_text *after = NULL;
 
@@ -1326,25 +1328,25 @@ static void tell_groups(const struct model *m, struct buf *into)
         if (next == NONE) return;
         const struct group *group = &m->groups[next];
         after = &group->name;
-        tell_group(into, view(&group->name), group->slot_count, group->revision,
-                   group->cooldown_ns);
+        write_group(into, view(&group->name), group->slot_count, group->revision,
+                    group->cooldown_ns);
         for (uint32_t i = 0; i < MODEL_SLOTS; i++)
-            tell_slot(into, i, group->holder[i] == NONE ? NULL : m->leases[group->holder[i]].id.b,
-                      group->rest_until[i]);
-        tell_waiters(m, next, into);
+            write_slot(into, i, group->holder[i] == NONE ? NULL : m->leases[group->holder[i]].id.b,
+                       group->rest_until[i]);
+        write_waiters(m, next, into);
     }
 }
 
-void model_tell(const struct model *m, struct buf *into)
+void model_write_state(const struct model *m, struct buf *into)
 {
     uint64_t due = UINT64_MAX;
 
     for (size_t i = 0; i < MODEL_LEASES; i++)
         if (m->leases[i].there) due = min_u64(due, m->leases[i].deadline_ns);
     for (size_t g = 0; g < MODEL_GROUPS; g++) due = min_u64(due, first_rest(&m->groups[g]));
-    tell_marks(into, &(struct told_marks){m->revision, m->compacted, m->clock_ns, due,
-                                          m->client_count, m->identity.b});
-    tell_keys(m, into);
-    tell_leases(m, into);
-    tell_groups(m, into);
+    write_marks(into, &(struct state_marks){m->revision, m->compacted, m->clock_ns, due,
+                                            m->client_count, m->identity.b});
+    write_keys(m, into);
+    write_leases(m, into);
+    write_groups(m, into);
 }

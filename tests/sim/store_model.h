@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store, written a second time and as plainly as it can be: arrays and loops, nothing shared
- * with src/store, no index, no order kept but by looking. What it says is the contract
- * (docs/store.md): the shipped store is compared with it after every entry of the log.
+/* A second, plain implementation of the store: arrays and loops, no index, nothing shared with
+ * src/store. It implements the contract of docs/store.md. The shipped store is compared with it
+ * after every entry of the log.
  *
- * Small on purpose: it is sized for a story, and says when the story is larger. */
+ * The arrays have the size that a story needs; model_trouble() reports a story that is larger. */
 #ifndef TESTS_SIM_STORE_MODEL_H
 #define TESTS_SIM_STORE_MODEL_H
 #include "base/buf.h"
@@ -110,13 +110,13 @@ struct model_change {
 struct model;
 struct model *model_open(void); /* NULL: memory */
 void model_close(struct model *model);
-/* What the entry answers, and what it changed: a view until the next. */
+/* The answer of the entry, and its changes: valid until the next call. */
 void model_apply(struct model *model, uint64_t clock_ns, const struct model_command *command,
                  struct model_answer *ret_answer, struct model_renewal *renewals);
 size_t model_changes(const struct model *model, const struct model_change **ret_changes);
-/* TXN: what it answers, as text: see compare_txn. A view until the next. */
-struct str model_told(const struct model *model);
+/* TXN: the response as text, see compare_txn. Valid until the next call. */
+struct str model_response(const struct model *model);
 const char *model_trouble(const struct model *model); /* NULL: none; it is too small */
-/* Everything that is replicated, line by line: see store_compare.h. */
-void model_tell(const struct model *model, struct buf *into);
+/* Writes the replicated state line by line: see store_compare.h. */
+void model_write_state(const struct model *model, struct buf *into);
 #endif

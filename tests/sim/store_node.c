@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A replica's process: log, store machine, service and gRPC server as `muster coordinator run`
- * joins them. The machine is watched, and some planted bugs are put between the log and it: on
- * every replica alike, so that only what clients see can tell. */
+ * joins them. The machine is watched. Some planted bugs are between the log and the machine, on
+ * every replica alike, so that only the clients can notice them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ bool store_host_is_older(const struct store_host *host)
 }
 
 /* -- the machine, watched -- */
-/* Done otherwise than it stands in the log. */
+/* The planted bugs: the entry is applied differently from the log. */
 static void plant(struct store_process *p, struct machine_entry *entry,
                   struct store_command *command, struct buf *bytes, bool *ret_lost)
 {
@@ -91,7 +91,7 @@ static void answer_lost_renewals(size_t count, struct buf *reply)
     buf_clear(reply);
     store_le32(one, COORD_OK);
     store_le32(one + 4, COORD_R_RENEWED);
-    store_le64(one + 8, 10000); /* no less than anybody asked for */
+    store_le64(one + 8, 10000); /* at least every requested TTL */
     for (size_t i = 0; i < count; i++) (void)buf_append(reply, str_of(one, sizeof one));
 }
 
@@ -260,12 +260,13 @@ static enum err open_replica(struct store_process *p, const struct state_machine
     return err;
 }
 
-/* -- a release without a store: it knows no entry of it, and nobody serves one -- */
+/* -- a release without a store: it knows no entry of the store, and serves none -- */
 static void on_upgrade(struct timer *timer)
 {
     struct store_process *p = CONTAINER_OF(timer, struct store_process, upgrade);
 
-    if (!p->dead) sim_host_die(p->host->host, SIM_KILLED); /* what starts again is the new one */
+    if (!p->dead)
+        sim_host_die(p->host->host, SIM_KILLED); /* the supervisor starts the new release */
 }
 
 static enum err open_older(struct store_process *p, sim_time now, struct note *note)
@@ -375,7 +376,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     if (err == ERR_CORRUPT || err == ERR_VERSION || err == ERR_INTERNAL)
         store_wrong(host->story, "s%zu cannot start: %s: %s", host->number, err_name(err),
                     note.text);
-    sim_host_die(host->host, SIM_KILLED); /* what is half open is taken back by destroy */
+    sim_host_die(host->host, SIM_KILLED); /* destroy closes what is open */
     return ERR_OK;
 }
 

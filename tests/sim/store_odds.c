@@ -126,7 +126,7 @@ static void on_done(void *arg, coord_done *done)
     coord_holders_free(done->holders);
 }
 
-/* By the asynchronous twin; what is not done in a while is done by coord_close. */
+/* Asynchronously; coord_close ends a call that is still open. */
 static void later(struct odds *o, coord_store *store)
 {
     coord_request request = {.op = below(o, 2) ? COORD_OP_CREATE : COORD_OP_GET,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store under fire: the hosts, and what progress means. See store_story.h. */
+/* The hosts of the store scenario, and what progress means. See store_story.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static enum err story_open(struct scenario_world *world, void **ret_state)
     enum err err;
 
     if (!story) return ERR_NOMEM;
-    *ret_state = story; /* closed by the runner, whatever happens next */
+    *ret_state = story; /* the runner closes it, also after an error */
     story->world = world;
     story->bug = (enum store_bug)scenario_bug(world);
     err = store_witness_open(&story->witness);
@@ -86,7 +86,7 @@ static bool story_safe(void *state, struct note *why)
     return !story->witness.wrong;
 }
 
-/* All members have applied the same, and are the same. */
+/* All members have applied the same index and have the same state. */
 static bool at_rest(struct store_story *story)
 {
     uint64_t applied = 0, hash = 0;
@@ -126,7 +126,7 @@ static bool all_got_on(const struct store_story *story)
     for (size_t i = 0; i < STORE_CLIENTS; i++)
         if (w->watched[i] <= story->changes_at_heal) return false;
     for (size_t i = 0; i < STORE_LIBRARIES; i++)
-        if (w->told[i] == story->told_at_heal[i]) return false;
+        if (w->library_events[i] == story->library_events_at_heal[i]) return false;
     return true;
 }
 
@@ -138,7 +138,7 @@ static bool story_done(void *state)
     if (!story->healed) {
         story->healed = true;
         memcpy(story->done_at_heal, w->done, sizeof w->done);
-        memcpy(story->told_at_heal, w->told, sizeof w->told);
+        memcpy(story->library_events_at_heal, w->library_events, sizeof w->library_events);
         memcpy(story->etcd_at_heal, w->etcd_done, sizeof w->etcd_done);
         memcpy(story->beats_at_heal, w->etcd_beats, sizeof w->etcd_beats);
         memcpy(story->locks_at_heal, w->locks, sizeof w->locks);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who changes members now and then: the host outside comes in as a learner, becomes a voter, and
- * one of the four voters goes and is outside then. Half of the worlds have none. */
+/* Changes members now and then: the host outside joins as a learner and becomes a voter, and one
+ * of the four voters is removed and is outside then. Half of the worlds have no steward. */
 #include <stdio.h>
 
 #include "store_story.h"
@@ -28,8 +28,8 @@ bool store_is_member(struct store_story *story, const struct store_host *host)
     return false;
 }
 
-/* Not an older release: one that nobody has heard of yet is let in, and stops at the first entry
- * that it does not know. */
+/* A host outside of the configuration that may join. One of an older release would stop at the
+ * first entry that its release does not know. */
 static struct store_host *outside(struct store_story *story)
 {
     for (size_t i = 0; i < STORE_HOSTS; i++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of etcd's streams, at whichever replica it has got: a watch of everything under "e/",
- * taken up elsewhere from the next revision when it breaks, and a lease that is kept, put under,
- * and at times revoked.
+/* A client of etcd's streams at any replica: a watch of everything under "e/", which resumes at
+ * another replica from the next revision when it breaks, and a lease that is kept alive, gets keys,
+ * and is sometimes revoked.
  *
- * The watch is told every change once and in order, whole revisions at a time; after progress
- * nothing up to it comes; it ends by compaction only when that has passed it. Who was answered a
- * TTL holds the lease for that long from when it asked; who revoked it is not told that it lives.
- */
+ * The watch reports every change once and in order, whole revisions at a time; after progress it
+ * reports nothing up to that revision. Compaction ends a watch only when it has passed it. A lease
+ * whose TTL was answered lives for that TTL from the request on. A revoked lease is never answered
+ * as alive. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +40,8 @@ struct streams {
     bool dying;
     /* the watch */
     struct rpc_client_call *watch;
-    uint64_t seen;  /* everything up to this revision was told; 0: nothing known yet */
-    uint64_t start; /* what it asked for */
+    uint64_t seen;  /* every change up to this revision was reported; 0: nothing known yet */
+    uint64_t start; /* the revision that it asked for */
     size_t cursor;  /* in the witness' changes */
     /* the lease */
     struct rpc_client_call *keeper;
@@ -49,7 +49,7 @@ struct streams {
     int64_t id, next_id;
     uint64_t ttl_s;
     bool revoked;  /* and answered so */
-    bool doubtful; /* that was asked for: it may be over at any time */
+    bool doubtful; /* a revoke without an answer: the lease may end at any time */
     sim_time asked_at, believed_until;
     struct {
         int64_t id;
@@ -74,7 +74,7 @@ static struct str bytes_of(ProtobufCBinaryData bytes)
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
-/* NULL: told as wrong. */
+/* NULL: reported as wrong. */
 static const ProtobufCMessage *read_as(struct streams *s, const ProtobufCMessageDescriptor *type,
                                        struct str message)
 {
@@ -100,8 +100,8 @@ static enum err send_on(struct streams *s, struct rpc_client_call *call,
 
 /* -- the watch -- */
 
-/* A change under "e/" at or behind the cursor, up to the revision. */
-static bool is_untold(const struct streams *s, uint64_t revision)
+/* A change under "e/" at or behind the cursor, up to the revision, that was not reported. */
+static bool is_unseen(const struct streams *s, uint64_t revision)
 {
     const struct store_witness *w = &s->actor->story->witness;
 
@@ -110,7 +110,7 @@ static bool is_untold(const struct streams *s, uint64_t revision)
     return false;
 }
 
-static void told_up_to(struct streams *s, uint64_t revision)
+static void seen_up_to(struct streams *s, uint64_t revision)
 {
     struct store_story *story = s->actor->story;
 
@@ -119,7 +119,7 @@ static void told_up_to(struct streams *s, uint64_t revision)
     story->witness.etcd_watched[s->actor->number] = s->cursor;
 }
 
-static void told_events(struct streams *s, const Etcdserverpb__WatchResponse *m)
+static void watch_events(struct streams *s, const Etcdserverpb__WatchResponse *m)
 {
     struct store_story *story = s->actor->story;
     uint64_t bucket = store_hash_of_bucket(STR("e")), last = 0;
@@ -129,47 +129,47 @@ static void told_events(struct streams *s, const Etcdserverpb__WatchResponse *m)
 
         last = (uint64_t)e->kv->mod_revision;
         if (last < s->start)
-            store_wrong(story, "w%zu: told of %" PRIu64 ", asked from %" PRIu64, s->actor->number,
+            store_wrong(story, "w%zu: reported %" PRIu64 ", asked from %" PRIu64, s->actor->number,
                         last, s->start);
-        store_witness_told(story, bucket, &s->cursor, bytes_of(e->kv->key), last,
-                           e->type == MVCCPB__EVENT__EVENT_TYPE__DELETE);
+        store_witness_change(story, bucket, &s->cursor, bytes_of(e->kv->key), last,
+                             e->type == MVCCPB__EVENT__EVENT_TYPE__DELETE);
         story->witness.etcd_events++;
     }
-    if (is_untold(s, last))
+    if (is_unseen(s, last))
         store_wrong(story, "w%zu: a part of revision %" PRIu64 " only", s->actor->number, last);
-    told_up_to(s, last);
+    seen_up_to(s, last);
 }
 
-static void told(struct streams *s, const Etcdserverpb__WatchResponse *m)
+static void watch_response(struct streams *s, const Etcdserverpb__WatchResponse *m)
 {
     struct store_story *story = s->actor->story;
     uint64_t revision = (uint64_t)m->header->revision;
 
     if (m->created) {
-        if (!s->start) told_up_to(s, revision);
+        if (!s->start) seen_up_to(s, revision);
         if (!s->start) s->start = revision + 1;
     } else if (m->canceled) {
         if ((uint64_t)m->compact_revision <= s->start && (uint64_t)m->compact_revision <= s->seen)
             store_wrong(story, "w%zu: ended by %" PRId64 ", it had come to %" PRIu64,
                         s->actor->number, m->compact_revision, s->seen);
-        told_up_to(s, (uint64_t)m->compact_revision - 1);
+        seen_up_to(s, (uint64_t)m->compact_revision - 1);
         story->witness.etcd_compacted++;
         rpc_call_cancel(s->watch);
     } else if (m->n_events) {
-        told_events(s, m);
+        watch_events(s, m);
     } else {
-        if (is_untold(s, revision))
-            store_wrong(story, "w%zu: nothing up to %" PRIu64 " is to come, it is told",
+        if (is_unseen(s, revision))
+            store_wrong(story, "w%zu: nothing up to %" PRIu64 " is to come, it was reported",
                         s->actor->number, revision);
         if (revision + 1 < s->start)
             store_wrong(story, "w%zu: progress %" PRIu64 " before its start %" PRIu64,
                         s->actor->number, revision, s->start);
-        told_up_to(s, revision);
+        seen_up_to(s, revision);
         story->witness.etcd_progress++;
     }
 }
 
-static void on_told(void *owner, struct rpc_client_call *call, struct str message)
+static void on_watch(void *owner, struct rpc_client_call *call, struct str message)
 {
     struct streams *s = owner;
     const ProtobufCMessage *m;
@@ -178,7 +178,7 @@ static void on_told(void *owner, struct rpc_client_call *call, struct str messag
 
     if (s->dying) return;
     m = read_as(s, &etcdserverpb__watch_response__descriptor, message);
-    if (m) told(s, (const Etcdserverpb__WatchResponse *)m);
+    if (m) watch_response(s, (const Etcdserverpb__WatchResponse *)m);
     if (below(s, 4)) return;
     ask.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_PROGRESS_REQUEST;
     ask.progress_request = &progress;
@@ -200,13 +200,13 @@ static void on_watch_end(void *owner, struct rpc_client_call *call,
 
 static void on_watch_again(struct timer *timer)
 {
-    static const struct rpc_call_events events = {on_told, NULL, on_watch_end};
+    static const struct rpc_call_events events = {on_watch, NULL, on_watch_end};
     struct streams *s = CONTAINER_OF(timer, struct streams, watch_again);
     struct rpc_call_options options = {.path = "/etcdserverpb.Watch/Watch",
                                        .wait_for_ready = true,
                                        .attempts_max = 1,
                                        .metadata =
-                                           needs_leader, /* a member that was taken out is silent */
+                                           needs_leader, /* a removed member does not answer */
                                        .metadata_count = ARRAY_LEN(needs_leader)};
     Etcdserverpb__WatchRequest ask = ETCDSERVERPB__WATCH_REQUEST__INIT;
     Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
@@ -310,7 +310,7 @@ static void on_lease(struct timer *timer)
 
     if (s->actor->story->quiet) return;
     if (!s->id) {
-        /* Never the number of another: what an unknown grant left ends by itself. */
+        /* Never a number used before: a lease of a grant without an answer must end by itself. */
         s->next_id = (int64_t)(prng_u64(&s->prng) >> 8) + 1;
         grant.id = s->next_id;
         grant.ttl = TTL_MIN_S + (int64_t)below(s, 3);

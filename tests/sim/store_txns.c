@@ -96,7 +96,7 @@ static Etcdserverpb__Compare *draw_compare(const struct txns *t)
     any_range(t, &c->key, &c->range_end);
     c->result = (int)below(t, 4);
     c->target = (int)below(t, 5);
-    if (below(t, 4) == 0) return c; /* the number is left out, as zero is */
+    if (below(t, 4) == 0) return c; /* the number is left out, like zero */
     switch (c->target) {
     case ETCDSERVERPB__COMPARE__COMPARE_TARGET__VERSION:
         c->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_VERSION;

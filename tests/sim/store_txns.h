@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of etcd's KV, drawn: few keys, so that they meet; now and then one that is refused. */
+/* Random requests of etcd's KV: few keys, so that they collide; sometimes one that is refused. */
 #ifndef TESTS_SIM_STORE_TXNS_H
 #define TESTS_SIM_STORE_TXNS_H
 #include "base/arena.h"
@@ -10,10 +10,11 @@ enum { TXNS_VALUE_CAP = 24 };
 struct txns {
     struct prng *prng;
     struct arena *arena;
-    /* A value that nobody else puts, for keys under "e/u"; others come from a handful. */
+    /* A value that no other client puts, for keys under "e/u"; other values come from a small set.
+     */
     void (*value)(void *owner, char value[TXNS_VALUE_CAP]);
     void *owner;
-    uint64_t revision; /* about where the store is, for compares */
+    uint64_t revision; /* about the store's revision, for compares */
 };
 /* In the arena; NULL: memory. May be one that is refused. */
 Etcdserverpb__TxnRequest *txns_draw(const struct txns *t);

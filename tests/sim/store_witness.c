@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See store_story.h: what must hold, in its order. */
+/* The checks of the store scenario, in the order of store_story.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ static void look_at_effect(struct store_story *story, const struct machine_entry
     }
     outcome = (const Muster__V1__Outcome *)message;
     if (answer.waiting) {
-        effect->may_be_again = true; /* what it is given is told by another entry */
+        effect->may_be_again = true; /* another entry reports its grant */
         effect->code = -1;
     } else if (outcome->code == COORD_OK &&
                (outcome->reason == COORD_R_REPLAYED || outcome->reason == COORD_R_ALREADY)) {
@@ -132,7 +132,7 @@ static void look_at_effect(struct store_story *story, const struct machine_entry
     arena_deinit(&arena);
 }
 
-/* -- keys as the store has them, and as their users do -- */
+/* -- keys: the store's names, and the names of their users -- */
 static size_t last_slash(struct str key)
 {
     size_t at = key.len;
@@ -188,7 +188,7 @@ static bool is_denied(const struct store_witness *w, uint64_t value)
     return false;
 }
 
-/* 4.: of a value that is drawn once, one change tells. */
+/* Invariant 4: a value that is drawn once appears in one change. */
 static void look_at_value(struct store_story *story, const struct store_change *change,
                           struct str key)
 {
@@ -240,7 +240,7 @@ static bool change_is(const struct store *store, uint64_t number, const struct m
            str_equal(change.value, str_of(model->value.at, model->value.len));
 }
 
-/* The entry by the model: its answer, its changes in order, and the state that it leads to. */
+/* Applies the entry to the model and compares its answer, its changes in order, and the state. */
 static void ask_model(struct store_story *story, const struct machine_entry *entry,
                       const struct store_command *command, struct str reply,
                       const struct store *store, uint64_t before)
@@ -265,7 +265,7 @@ static void ask_model(struct store_story *story, const struct machine_entry *ent
     count = model_changes(w->model, &changes);
     if (model_trouble(w->model)) store_wrong(story, "%s", model_trouble(w->model));
     if (command && command->kind == STORE_TXN
-            ? !compare_txn(reply, command, model_told(w->model), &why)
+            ? !compare_txn(reply, command, model_response(w->model), &why)
             : command && !compare_reply(reply, command, &answer, renewals, &why))
         store_wrong(story, "entry %" PRIu64 ": %s", entry->index, why.text);
     if (keys_changes(store_keys(store)).end - before != count)
@@ -274,19 +274,19 @@ static void ask_model(struct store_story *story, const struct machine_entry *ent
         if (!change_is(store, before + i, &changes[i]))
             store_wrong(story, "entry %" PRIu64 ": change %zu is not the model's", entry->index, i);
     buf_clear(&w->plain);
-    model_tell(w->model, &w->plain);
-    w->seen[entry->index].told = str_hash(buf_peek(&w->plain), 4);
+    model_write_state(w->model, &w->plain);
+    w->seen[entry->index].lines = str_hash(buf_peek(&w->plain), 4);
 }
 
-/* Line by line where the model still stands at this index, else by the hash of its lines. */
+/* Compares line by line while the model is at this index, else by the hash of the lines. */
 static void look_at_state(struct store_story *story, uint64_t index, const struct store *store)
 {
     struct store_witness *w = &story->witness;
     struct note why = {""};
 
     buf_clear(&w->shipped);
-    compare_tell(store, &w->shipped);
-    if (str_hash(buf_peek(&w->shipped), 4) == w->seen[index].told) return;
+    compare_write_state(store, &w->shipped);
+    if (str_hash(buf_peek(&w->shipped), 4) == w->seen[index].lines) return;
     if (index != w->newest || !compare_lines(buf_peek(&w->shipped), buf_peek(&w->plain), &why))
         note_set(&why, "the state was the model's where it was applied first");
     store_wrong(story, "entry %" PRIu64 ": %s", index, why.text);
@@ -301,7 +301,7 @@ void store_witness_applied(struct store_story *story, const struct machine_entry
                               .reply = str_hash(reply, 5),
                               .state = store_hash(store)};
 
-    if (w->wrong) return; /* what follows from it is not of interest */
+    if (w->wrong) return; /* only the first fault counts */
     if (entry->index >= STORE_INDEX_MAX) {
         store_wrong(story, "more entries than a story has");
         return;
@@ -328,12 +328,12 @@ void store_witness_restored(struct store_story *story, uint64_t index, const str
 {
     const struct store_witness *w = &story->witness;
 
-    /* An index of another machine, or of before the first command, left the model where it was. */
-    while (index > 0 && (index > w->newest || !w->seen[index].told)) index--;
+    /* Entries of another machine, or before the first command, did not change the model. */
+    while (index > 0 && (index > w->newest || !w->seen[index].lines)) index--;
     if (index > 0 && !w->wrong) look_at_state(story, index, store);
 }
 
-/* -- what clients hear -- */
+/* -- answers to clients -- */
 void store_witness_answered(struct store_story *story, const struct store_id *client,
                             uint64_t sequence, int code, int reason, uint64_t revision,
                             uint64_t token)
@@ -399,7 +399,7 @@ void store_witness_believes(struct store_story *story, size_t believer,
     char one[NAME_CAP], another[NAME_CAP];
 
     w->beliefs[believer] = *belief;
-    if (!store_witness_believed(story, believer)) return; /* it came too late to be believed */
+    if (!store_witness_believed(story, believer)) return; /* it has expired already */
     if (belief->token < *newest)
         store_wrong(story, "g%zu/%u: token %" PRIu64 " after %" PRIu64, group, belief->slot,
                     belief->token, *newest);
@@ -462,7 +462,7 @@ void store_witness_wrote(struct store_story *story, uint64_t acked, struct str k
         w->acked = max_u64(w->acked, revision);
         return;
     }
-    store_wrong(story, "%.*s: written at revision %" PRIu64 ", it is told; it was not",
+    store_wrong(story, "%.*s: reported as written at revision %" PRIu64 "; it was not",
                 STR_ARG(key), revision);
 }
 
@@ -473,24 +473,24 @@ void store_witness_denied(struct store_story *story, struct str value)
 
     for (size_t i = 0; i < w->change_count; i++)
         if (w->changes[i].value == hash)
-            store_wrong(story, "%.*s: refused, it is told; it was done at revision %" PRIu64,
+            store_wrong(story, "%.*s: reported as refused; it was done at revision %" PRIu64,
                         STR_ARG(value), w->changes[i].revision);
     if (w->denied_count < STORE_EFFECTS_MAX) w->denied[w->denied_count++] = hash;
 }
 
-/* The state that was read must be one between what anybody had been told before and now. */
+/* The read must show a state between the newest revision that any client had received, and now. */
 void store_witness_read(struct store_story *story, uint64_t acked, struct str key, struct str value,
                         uint64_t revision, bool stale)
 {
     struct store_witness *w = &story->witness;
     uint64_t hash = store_hash_of_key(key);
-    uint64_t was = 0; /* the revision of the key, as the changes go by */
+    uint64_t was = 0; /* revision of the key while walking over the changes */
     bool good = revision == 0;
 
     for (size_t i = 0; i < w->change_count; i++) {
         const struct store_change *change = &w->changes[i];
         if (change->key != hash) continue;
-        /* What stood here until now was seen in time if it was still so after `acked`. */
+        /* The version before this change was visible if it was still current after `acked`. */
         if (was == revision && change->revision <= acked && !stale) good = false;
         was = change->gone ? 0 : change->revision;
         if (was != revision) continue;
@@ -519,7 +519,7 @@ size_t store_witness_after(const struct store_story *story, uint64_t revision)
     return low;
 }
 
-bool store_witness_untold(const struct store_story *story, size_t cursor, uint64_t revision)
+bool store_witness_unseen(const struct store_story *story, size_t cursor, uint64_t revision)
 {
     for (size_t end = store_witness_after(story, revision); cursor < end; cursor++)
         if (story->witness.changes[cursor].claim) return true;
@@ -562,8 +562,8 @@ void store_witness_snapshot(struct store_story *story, uint64_t bucket, uint64_t
                     live);
 }
 
-void store_witness_told(struct store_story *story, uint64_t bucket, size_t *cursor, struct str key,
-                        uint64_t revision, bool gone)
+void store_witness_change(struct store_story *story, uint64_t bucket, size_t *cursor,
+                          struct str key, uint64_t revision, bool gone)
 {
     const struct store_witness *w = &story->witness;
     const struct store_change *next;
@@ -572,7 +572,7 @@ void store_witness_told(struct store_story *story, uint64_t bucket, size_t *curs
     next = &w->changes[*cursor];
     if (*cursor == w->change_count || next->key != store_hash_of_key(key) ||
         next->revision != revision || next->gone != gone)
-        store_wrong(story, "a watch tells %.*s at revision %" PRIu64 ", next is %" PRIu64,
+        store_wrong(story, "a watch reports %.*s at revision %" PRIu64 ", next is %" PRIu64,
                     STR_ARG(key), revision, *cursor < w->change_count ? next->revision : 0);
     else
         ++*cursor;

@@ -9,7 +9,7 @@
 
 enum { SEEDS_MAX = 400 };
 
-/* What the bug must be caught as. */
+/* The kind of failure that must be found. */
 static const struct {
     enum register_bug bug;
     enum scenario_end want;

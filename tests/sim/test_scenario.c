@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runner itself: the same seed twice is the same run, and each way to fail is told apart. */
+/* The runner: the same seed gives the same run, and each kind of failure has its own exit code. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ TEST(options_differ_by_seed_and_some_faults_are_off)
     CHECK("links are sometimes without loss", calm > 10 && calm < 120);
 }
 
-/* -- a world that does nothing, and fails in each way -- */
+/* -- a world that does nothing and fails in each possible way -- */
 
 static enum err idle_start(struct io *io, void *context, void **ret_state)
 {
@@ -137,7 +137,7 @@ TEST(each_way_to_fail_has_its_own_end_and_exit_code)
     CHECK_I64("code", scenario_exit_code(result.end), SCENARIO_EXIT_BROKEN);
 }
 
-TEST(a_report_tells_how_to_run_it_again)
+TEST(a_report_says_how_to_run_it_again)
 {
     const struct scenario_options options = {.seed = 77, .profile = SCENARIO_HARSH, .bug = 1};
     const struct scenario_result result = {.end = SCENARIO_STUCK, .why = {"nobody moves"}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The judge of the shard's world is judged: each planted bug is found, the same seed gives the same
- * run, and a world without trouble buys as much whether a Create takes no time or a minute. */
+/* The judge of the shard scenario can fail: each planted bug is found. The same seed gives the same
+ * run. A world without faults buys as many machines whether a Create takes no time or a minute. */
 #include <stdio.h>
 
 #include "lib/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers and what commands do to them.
+/* Registers, and the commands that change them.
  *
  * Command:   u8 op, u8 key length, u16 zero, u32 value length, i64 number, key, value
  * Reply:     u32 err, u32 zero, u64 revision, i64 number
@@ -15,7 +15,7 @@
 enum {
     COMMAND_HEAD = 16,
     REPLY_SIZE = 24,
-    REGISTER_COST = 128, /* what one holds besides its bytes, for size() */
+    REGISTER_COST = 128, /* memory of a register besides its bytes, for size() */
 };
 
 enum err trial_open(uint64_t keys_max, struct trial **ret_trial)

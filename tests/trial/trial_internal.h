@@ -7,7 +7,7 @@
 #include "base/map.h"
 #include "trial/trial.h"
 
-struct value { /* held by a register and by what stands aside */
+struct value { /* held by a register and by an open snapshot */
     uint32_t holders, len;
     uint64_t hash;
     char bytes[];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views of the trial machine, and restoring it.
  *
- * Registers stand in the order they were made. A snapshot walks that order; a register that is
- * about to change before the walk came to it is put aside first, as it was (values are counted, so
- * nothing is copied), and one that is made meanwhile is not part of it.
+ * Registers are in the order of their creation. A snapshot walks that order. A register that
+ * changes before the walk reaches it keeps its old value for the snapshot (values are counted, so
+ * nothing is copied); a register created meanwhile is not part of the snapshot.
  *
  * Snapshot:  u64 format, registers, index, entries, hash; then for each register
  *            u32 key length, u32 value length, u64 revision, i64 number, key, value
@@ -216,7 +216,7 @@ enum err trial_restore_next(void *state, struct str bytes, struct note *note)
     enum err err = ERR_OK;
 
     assert(t->restoring);
-    /* Piece by piece, so that what waits for its other half stays under its ceiling. */
+    /* Piece by piece, so that an incomplete register stays under its memory ceiling. */
     while (!err && bytes.len > 0) {
         size_t piece = min_size(bytes.len, TRIAL_VALUE_MAX);
         err = buf_append(&t->pending, str_of(bytes.at, piece));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in every function of base that allocates. After each
- * failure: the answer says out of memory, the content is what it was, the same call then succeeds,
- * and nothing leaks (AddressSanitizer counts). A failure that no call reports would be a swallowed
- * one. */
+ * failure the call returns out of memory, the content is unchanged, the same call then succeeds,
+ * and nothing leaks (AddressSanitizer counts). A failure that no call reports fails the test. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,7 @@
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 
-/* Ends one turn of a sweep: `reported` calls answered out of memory. */
+/* Ends one turn of a sweep: `reported` calls returned out of memory. */
 static void check_reported(unsigned reported)
 {
     CHECK_U64("each failed allocation is reported, once", reported, fault_alloc_fired() ? 1 : 0);
@@ -220,7 +219,7 @@ static void check_map(const struct map *m, size_t from, size_t to)
     CHECK("no more", map_next(m, &cursor) == NULL);
 }
 
-/* Half of the puts follow a removal, so that both ways to make room are met. */
+/* Half of the puts follow a removal, so that both ways to make room are used. */
 TEST(map_keeps_all_entries_and_their_order)
 {
     uint64_t turns = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every allocation of a load, a print, a reload and a help text fails once: the answer is
- * ERR_NOMEM, nothing leaks, and what was in force stays. */
+/* Every allocation of a load, a print, a reload and a help text fails once: the call returns
+ * ERR_NOMEM, nothing leaks, and the present configuration stays. */
 #include <string.h>
 
 #include "conf/command.h"
@@ -92,7 +92,7 @@ TEST(a_reload_that_runs_out_of_memory_leaves_what_is_in_force)
         if (!err) err = conf_reload(current, next, &changes);
         if (!err) err = conf_change_text(current, next, &changes.each[0], &out);
         CHECK_ERR("done, or out of memory", err, fault_alloc_fired() ? ERR_NOMEM : ERR_OK);
-        CHECK_TEXT("the old is what it was", conf_text(current, "name"), "a");
+        CHECK_TEXT("the old configuration is unchanged", conf_text(current, "name"), "a");
         if (!err) CHECK_SIZE("one change", changes.count, 1);
         buf_deinit(&out);
         conf_close(next);

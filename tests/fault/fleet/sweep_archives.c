@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails while archives of each kind are written, read and restored: the answer
- * says out of memory and where, and nothing leaks. */
+/* The k-th allocation fails while archives of each kind are written, read and restored: the call
+ * returns out of memory with the place, and nothing leaks. */
 #include <stdio.h>
 
 #include "archive_rig.h"
@@ -11,7 +11,7 @@ static void path_of(const char *name, char path[512])
     snprintf(path, 512, "%s/%s", test_dir(), name);
 }
 
-/* What a machine cannot read for want of memory is that, and nothing else. */
+/* Without memory a machine's section fails with ERR_NOMEM and no other error. */
 static void judge(enum err err, const struct note *note)
 {
     if (!err) return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in everything of the fleet that allocates. After each
- * failure: the answer says out of memory and nothing else, the tables are as they were before the
- * command, memory is counted right (fleet_close asserts it), and nothing leaks. */
+ * failure the call returns out of memory only, the tables are as before the command, memory is
+ * counted right (fleet_close asserts it), and nothing leaks. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 enum { STEPS = 160, TEXT = 1 << 20 };
 
-/* Enough rows that sets split and merge, with every command among them. */
+/* Enough rows to split and merge sets, with every command among them. */
 static struct fleet_command step(unsigned i, char room[3][16])
 {
     static struct fleet_slice slices[2] = {{{"b", 1}, 1}, {{"a", 1}, 2}};
@@ -70,7 +70,7 @@ static void sweep_at(uint32_t level)
             struct fleet_result result = fleet_apply_entry(fleet, &command, entry);
             if (result.status == FLEET_NO_MEMORY) {
                 CHECK("it was so", fault_alloc_fired());
-                CHECK_U64("as it was", fleet_hash(fleet), before);
+                CHECK_U64("the tables are unchanged", fleet_hash(fleet), before);
                 CHECK("no more memory than a split node", fleet_bytes(fleet) <= bytes + 2048);
                 result = fleet_apply_entry(fleet, &command, entry);
             }
@@ -84,17 +84,17 @@ static void sweep_at(uint32_t level)
     CHECK("it allocates", turns > STEPS);
 }
 
-TEST(a_command_that_finds_no_memory_changes_nothing)
+TEST(without_memory_a_command_changes_nothing)
 {
     sweep_at(1);
 }
 
-TEST(a_domain_that_finds_no_memory_to_be_leaving_stays_with_its_shard)
+TEST(without_memory_a_leaving_domain_stays_with_its_shard)
 {
     sweep_at(FLEET_LEAVING_LEVEL);
 }
 
-TEST(a_view_that_finds_no_memory_fails_and_the_command_does_not)
+TEST(without_memory_a_view_fails_and_the_command_does_not)
 {
     unsigned failed = 0;
 

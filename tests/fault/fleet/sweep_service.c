@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory is short at every place in turn while a coordinator answers: what it says was not done was
- * not done, and what it says was done is there. */
+/* Each allocation in turn fails while a coordinator answers: a write that was answered as not done
+ * was not done, and one that was answered as done is there. */
 #include <stdio.h>
 
 #include "lib/fault_alloc.h"
@@ -26,7 +26,7 @@ static void queue_one(struct rig_answer *answer, const char *id)
     rig_start(answer, (struct rig_call){.timeout_ms = 2000}, ".QueueInstruction", &m.base);
 }
 
-/* How many shards it waits for. */
+/* How many shards the instruction waits for. */
 static size_t waits_for(const char *id)
 {
     const Muster__V1__ListInstructionsResponse *all = rig_instructions("");
@@ -37,7 +37,7 @@ static size_t waits_for(const char *id)
     return count;
 }
 
-TEST(what_was_not_queued_for_want_of_memory_was_queued_nowhere)
+TEST(an_instruction_refused_for_lack_of_memory_is_queued_nowhere)
 {
     enum { ENOUGH = 100 }; /* more than one call allocates */
     size_t refused = 0, open = 0, done = 0;
@@ -54,7 +54,7 @@ TEST(what_was_not_queued_for_want_of_memory_was_queued_nowhere)
         size_t there;
 
         snprintf(id, sizeof id, "i-%d", (int)k);
-        queue_one(&answer, id); /* what asking and keeping the answer need is there */
+        queue_one(&answer, id); /* the request and its answer have their memory already */
         CHECK_OK("room", buf_reserve(&answer.bytes, RIG_TEXT, &room));
         fault_alloc_arm(k);
         rig_wait(&answer);

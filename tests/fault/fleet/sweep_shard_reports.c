@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in the leader's soft state and in the answers to
- * requests: the answer says so, what was there is still there, and nothing leaks. */
+ * requests: the call returns out of memory, the state is unchanged, and nothing leaks. */
 #include <stdio.h>
 
 #include "fleet/answers.h"
@@ -9,7 +9,7 @@
 #include "lib/reports_check.h"
 #include "lib/test.h"
 
-/* Once more: only the k-th fails. */
+/* Repeats the call, because only the k-th allocation fails. */
 #define AGAIN(err, call)                                                                           \
     do {                                                                                           \
         (err) = (call);                                                                            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Export, save and restore over a disk that loses power or fails a call, at every call: what people
- * count on is there, whole, and what was interrupted can be done again. */
+/* Export, save and restore over a disk that loses power or fails a call, at every call: completed
+ * work is there, whole, and an interrupted operation can be repeated. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct state {
     struct sim_fs *disk;
     struct fs *fs;
     struct sample_entropy entropy;
-    uint64_t began, ended; /* indexes: of the newest that was tried, and that was promised */
+    uint64_t began, ended; /* indexes of the newest that was tried, and that was promised */
     struct datadir before, after;
     struct note note;
 };
@@ -38,7 +38,7 @@ static const struct sim_fs_options disks[] = {
 
 /* -- the sweep -- */
 
-/* The power goes at call k, or just that call fails and the process with it. */
+/* Cuts the power at call k, or fails just that call and ends the process. */
 static bool one(const struct deed *deed, size_t disk, uint64_t seed, uint64_t k, bool power,
                 bool *ret_reached, struct note *why)
 {
@@ -156,7 +156,7 @@ static bool export_judge(struct state *state, struct note *why)
                     state->ended, state->began);
         return false;
     }
-    /* whatever has the name of an export is one */
+    /* every file with the name of an export is a whole export */
     CHECK_OK("list", fs_list(state->fs, EXPORTS, check_name, &walk));
     if (!walk.fine) return false;
     /* and it goes on */
@@ -227,7 +227,7 @@ TEST(a_snapshot_that_is_saved)
     sweep(&deed);
 }
 
-TEST(a_backup_that_is_saved)
+TEST(saving_a_backup)
 {
     static const struct deed deed = {"backup", save_prepare, backup_act, save_judge};
     sweep(&deed);

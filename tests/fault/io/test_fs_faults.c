@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The helpers of io/fs.h with the k-th call failing, with the k-th allocation failing, and with the
- * power cut between any two calls. Each checker is shown to catch the mistake it is there for. */
+/* The helpers of io/fs.h with the k-th call failing, with the k-th allocation failing, and with a
+ * power cut between any two calls. Each checker must also find the mistake that it is there for. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,7 +81,7 @@ static bool has_content(struct fs *fs, const char *path, struct str want)
 }
 
 /* Runs `scenario` for both beds, every kind of call, both errors, every k. It makes at least
- * `calls` calls, so a sweep over any of them that ended sooner was empty. */
+ * `calls` calls: a sweep over all calls that ends sooner was empty. */
 typedef void sweep_fn(struct bed *bed, struct fault_fs *fault, const char *why, enum err injected);
 static void sweep_all(sweep_fn *scenario, uint64_t calls)
 {
@@ -231,8 +231,8 @@ TEST(zeroing_with_the_kth_call_failing)
     sweep_all(sweep_zero, 6);
 }
 
-/* The wrapper itself: it counts what it was told to, and what it fails has not happened. */
-TEST(the_fault_file_system_fails_exactly_the_call_it_was_told_to)
+/* The wrapper itself: it counts the calls of its plan, and a call that fails has no effect. */
+TEST(the_fault_file_system_fails_exactly_the_planned_call)
 {
     struct fault_fs fault;
     struct fs_file *file;
@@ -337,7 +337,7 @@ static void walk_entry(void *context, const char *name, enum fs_kind kind)
     walk->bytes += below.bytes;
 }
 
-/* A node that was made and got no name would be charged and never found. */
+/* A node that was created without a name would use memory that no walk finds. */
 static void check_all_found(struct fs *fs)
 {
     struct walk walk = {.fs = fs, .dir = "", .bytes = SIM_FS_NODE_BYTES};
@@ -378,7 +378,7 @@ static struct str pattern(char *bytes, size_t len, uint64_t seed)
     return str_of(bytes, len);
 }
 
-/* What is wrong with the file after the restart, or NULL. `had_old`: there was one before. */
+/* The fault of the file after the restart, or NULL. `had_old`: the file existed before. */
 static const char *verdict(struct fs *fs, enum err err, struct str old, struct str new,
                            bool had_old)
 {
@@ -441,7 +441,7 @@ static const char *cut_publish(publish_fn *publish, const struct cut *cut, bool 
     return wrong;
 }
 
-/* The first thing wrong over all seeds and boundaries, with the cut that showed it; NULL when
+/* The first fault over all seeds and boundaries, with the power cut that showed it; NULL when
  * none. */
 static const char *hunt(publish_fn *publish, bool failing_disk, struct cut *ret_cut,
                         uint64_t *ret_cuts)
@@ -476,12 +476,12 @@ TEST(a_power_cut_at_any_call_leaves_the_old_content_or_the_new)
     check_never_wrong(false);
 }
 
-TEST(so_it_does_on_a_disk_that_fails)
+TEST(a_power_cut_on_a_failing_disk_leaves_the_old_content_or_the_new)
 {
     check_never_wrong(true);
 }
 
-/* -- planted mistakes: each is a publish somebody might have written -- */
+/* -- planted mistakes: faulty variants of publish -- */
 
 static enum err put_temp(struct fs *fs, struct str content, bool sync)
 {
@@ -546,7 +546,7 @@ static enum err publish_certain_after_rename(struct fs *fs, const char *path, st
     return err ? err : fs_sync_dir(fs, "/d"); /* ERR_IO: "not done", though it may be */
 }
 
-/* A new handle gets round the rule that a failed sync is final. */
+/* A new handle evades the rule that a failed sync is final. */
 static enum err publish_syncing_again(struct fs *fs, const char *path, struct str content,
                                       uint32_t mode, uint64_t unique)
 {
@@ -599,9 +599,9 @@ TEST(the_checker_catches_every_planted_mistake)
 
 typedef enum err make_dirs_fn(struct fs *fs, const char *path, uint32_t mode);
 
-/* The process is killed before call k of the first try (the kernel lives), and the next one does it
- * again and is told ERR_OK: then the directories, and what is published in them, are there for
- * good. */
+/* The process is killed before call k of the first try (the kernel lives), and the next process
+ * repeats the call. When that returns ERR_OK, the directories, and files published in them, are
+ * durable. */
 static bool dirs_survive(make_dirs_fn *make_dirs, uint64_t seed, uint64_t k, bool *ret_fired)
 {
     const struct sim_fs_options options = {.name_lost_per_million = 600000, .reorder_names = true};
@@ -635,7 +635,7 @@ static bool dirs_always_survive(make_dirs_fn *make_dirs)
     return true;
 }
 
-/* What is there is taken for durable. */
+/* Planted mistake: existing directories count as durable. */
 static enum err make_dirs_trusting(struct fs *fs, const char *path, uint32_t mode)
 {
     static const char *const levels[] = {"/a", "/a/b", "/a/b/c"}, *const above[] = {"/", "/a",

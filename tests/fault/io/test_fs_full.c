@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A real disk that is full: publishing keeps the old content and leaves nothing behind, a directory
- * can still be locked, and all is well once there is room. */
+/* A real full disk: publishing keeps the old content and leaves no temporary file, a directory
+ * can still be locked, and all works again when there is room. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,7 +71,7 @@ TEST(a_full_disk_keeps_what_it_has)
     for (uint64_t i = 2; i < 10; i++)
         CHECK_ERR("no room", fs_publish(fs, path, str_of(large, sizeof large), 0644, i),
                   ERR_NO_SPACE);
-    check_content(fs, STR("old"), "the old content stands");
+    check_content(fs, STR("old"), "the old content is kept");
     CHECK_OK("list", fs_list(fs, disk, count_entry, &entries));
     CHECK_SIZE("LOCK, the file and the filler", entries, 3);
     CHECK_OK("a lock needs no room", fs_lock_dir(fs, disk, &lock, &note));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel may answer and rarely does: interrupted calls, short reads and writes, a sync
- * that fails once. The system calls of fs_real.c are replaced by the linker (see meson.build). */
+/* Rare answers of the kernel: interrupted calls, short reads and writes, a sync
+ * that fails once. The linker replaces the system calls of fs_real.c (see meson.build). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

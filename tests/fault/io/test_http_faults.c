@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation of the HTTP server fails: it opens clean or not at all, answers or closes,
- * and leaves nothing behind. The library's own allocations are its own affair. */
+/* The k-th allocation of the HTTP server fails: the server opens or returns an error, answers or
+ * closes, and frees everything. Allocations of the library are not counted. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ static void echo(void *context, const struct http_request *request, struct http_
     response->err = buf_append(&response->body, request->body);
 }
 
-/* A client that does not mind: the status, or 0 when the server closed. It must not hang. */
+/* Returns the status, or 0 when the server closed. It must not hang. */
 static int ask(const char *address, const char *request)
 {
     return client_ask(address, request, NULL);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, and the k-th file cannot be opened, while a loop with a worker, two
- * listeners, dialed and accepted streams, a child process and signals comes up, does something
- * and goes down again. Whatever failed: it is reported, what came up goes down, nothing leaks
- * (AddressSanitizer and the list of open files count), and nobody who was promised an event
- * waits for ever. */
+ * listeners, dialed and accepted streams, a child process and signals opens, runs
+ * and closes. Every failure is reported, everything that opened closes, nothing leaks
+ * (AddressSanitizer and the list of open files count), and every promised event comes. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,8 +42,8 @@ struct scene {
     struct side clients[PAIRS], served[PAIRS];
 };
 static struct scene scene;
-/* Timers made before anything else: room for them grows in steps of sixteen, so their number
- * decides whose timer it is that may find no memory. */
+/* Timers created before everything else: the timer heap grows in steps of sixteen, so their number
+ * decides whose timer may find no memory. */
 static size_t fillers;
 
 static bool went_wrong(enum err err)
@@ -203,7 +202,8 @@ static void play(void)
     close_all();
     CHECK("nobody waits for ever", !late);
     for (int i = 0; i < PAIRS; i++)
-        CHECK("whoever was started is told", !scene.clients[i].stream && !scene.served[i].stream);
+        CHECK("every started stream has reported its end",
+              !scene.clients[i].stream && !scene.served[i].stream);
 }
 
 static size_t open_files(void)
@@ -220,7 +220,7 @@ TEST(every_allocation_may_fail)
 {
     uint64_t most = 0;
 
-    play(); /* what libraries keep for good is there after this */
+    play(); /* afterwards libraries have their permanent allocations */
     CHECK_U64("all is well without faults", scene.reported, 0);
     CHECK_U64("both lines came", scene.lines, 2);
     size_t before = open_files();
@@ -228,7 +228,7 @@ TEST(every_allocation_may_fail)
         FAULT_SWEEP_ALLOC(k)
         {
             play();
-            /* The one that may go without a word is the rest of a child's line: it is cut. */
+            /* One failure is not reported: the rest of a child's line is cut. */
             if (fault_alloc_fired())
                 CHECK("a failure is reported", scene.reported > 0 || scene.lines == 2);
             else

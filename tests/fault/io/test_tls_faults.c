@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS and certificates while things fail: the k-th allocation, OpenSSL's own among them; the k-th
- * file call; the power between any two. Nothing may leak, no stranger may get in, and what was
- * whole before must be whole after. */
+/* TLS and certificates under failures: the k-th allocation, OpenSSL's own among them; the k-th
+ * file call; a power cut between any two calls. Nothing may leak, no stranger may be accepted, and
+ * complete files must stay complete. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void make_leaves(void)
 
     if (root.key) return;
     forge_root(&root, "root");
-    forge_root(&foreign_root, "root"); /* the same name: both candidates are looked at */
+    forge_root(&foreign_root, "root"); /* the same name: both candidates are tried */
     forge(&server_leaf, &root, &spec);
     forge(&client_leaf, &root, &spec);
     forge(&strange_leaf, &foreign_root, &spec);
@@ -119,7 +119,7 @@ TEST(a_failed_replacement_leaves_the_old_material)
     tls_context_unref(context);
 }
 
-/* One conversation with whatever fails; true when the server took the client in. */
+/* One handshake under failures; true when the server accepted the client. */
 static bool converse(struct tls_context *server_context, struct tls_context *client_context)
 {
     struct tls_end client = {0}, server = {0};
@@ -164,8 +164,7 @@ static bool converse(struct tls_context *server_context, struct tls_context *cli
     return taken_in;
 }
 
-/* Which side fails first does not matter here: never a crash, never a leak, and never a stranger.
- */
+/* Either side may fail first. There must be no crash, no leak, and no accepted stranger. */
 static void sweep_conversation(const struct forge_pair *client_pair, bool welcome)
 {
     struct tls_context *server_context, *client_context;
@@ -214,7 +213,7 @@ static const struct cert_leaf_options leaf_forced = {.ca_dir = "/tls",
 static const struct cert_request request = {.kind = CERT_SHARD, .id = TEXT("s-1")};
 static const wall_time today = {1800000000000};
 
-/* What is done to the authority, one after the other; each is one scenario of the sweeps. */
+/* Operations on the authority, in this order; each is one scenario of the sweeps. */
 enum step { MAKE_CA, MAKE_LEAF, RENEW_LEAF, ROTATE, RENEW_ROTATED, RETIRE, STEP_COUNT };
 static enum err do_step(struct fs *fs, enum step step)
 {
@@ -283,7 +282,7 @@ static struct sim_fs *disk_before(enum step step, uint64_t seed, bool harsh)
     return disk;
 }
 
-/* Asked again without faults, everything is there and fits. */
+/* Repeated without faults, every file is there and fits. */
 static void check_whole(struct fs *fs, const char *why)
 {
     struct cert_report ca_report;
@@ -307,7 +306,7 @@ static void check_whole(struct fs *fs, const char *why)
     tls_context_unref(context);
 }
 
-TEST(after_any_failing_file_call_asking_again_mends_it)
+TEST(after_any_failing_file_call_a_repeat_succeeds)
 {
     for (enum step step = MAKE_CA; step < STEP_COUNT; step++) {
         bool more = true;
@@ -327,7 +326,7 @@ TEST(after_any_failing_file_call_asking_again_mends_it)
     }
 }
 
-TEST(a_power_cut_between_any_two_calls_is_mended_by_asking_again)
+TEST(after_a_power_cut_between_any_two_calls_a_repeat_succeeds)
 {
     for (enum step step = MAKE_CA; step < STEP_COUNT; step++) {
         bool more = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in reading a kubeconfig and an answer and in one call of
- * each kind (libcurl's and libyaml's own allocations are not counted). After each failure: the
- * answer says so, outputs are untouched, nothing leaks. */
+ * each kind (libcurl's and libyaml's own allocations are not counted). After each failure the
+ * call returns out of memory, outputs are unchanged, nothing leaks. */
 #include <stdlib.h>
 
 #include "kube/kube.h"
@@ -86,7 +86,7 @@ static bool call_fails(bool write, uint64_t k)
         CHECK_OK("all went well", err);
     else if (server_requests(server) == 0)
         CHECK_ERR("nothing was sent", err, ERR_NOMEM);
-    else /* what cannot be taken in for want of memory leaves a write open */
+    else /* without memory for the answer the result of a write is unknown */
         CHECK_ERR("it had been sent", err, write ? ERR_UNKNOWN : ERR_NOMEM);
     kube_answer_deinit(&answer);
     kube_close(kube);

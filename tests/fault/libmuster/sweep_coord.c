@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A whole use of the library over mem:, with the 1st, 2nd, ... allocation failing: every call
- * answers, what was granted works, nothing is freed twice or left behind. */
+ * returns, every granted lease works, nothing is freed twice or leaked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,8 @@ static void use_lease(coord_store *store, coord_lease *lease)
     CHECK_I64("alive", coord_check(lease), COORD_OK);
     if (second) {
         (void)fine(coord_release_key(lease, NULL, TEXT("b/two")));
-        /* The key may have stayed listed for want of memory, and then the store says so. */
+        /* The key may still be listed, because there was no memory to remove it; then the store
+         * reports that. */
         coord_result renewed = coord_renew(lease, NULL);
         if (renewed.code != COORD_EXPIRED) { (void)fine(renewed); }
     }

@@ -12,7 +12,7 @@
 #include "log/meta.h"
 #include "snap_rig.h"
 
-/* What a deed has come to; `began` and `ended` count its steps. */
+/* The state of a scenario; `began` and `ended` count its steps. */
 struct state {
     struct rig rig;
     uint64_t began, ended;
@@ -60,7 +60,7 @@ static bool judged(struct state *state, const struct deed *deed, enum err err, b
         return false;
     }
     if (!deed->judge(state, why)) return false;
-    /* What was seen once is seen after the next power cut, too. */
+    /* A state that was read once must be read after the next power cut, too. */
     state->began = state->ended;
     sim_fs_crash(state->rig.disk);
     sim_fs_reclaim(state->rig.disk);
@@ -147,7 +147,7 @@ static enum err votes_act(struct state *state, struct fs *fs)
         state->began++;
         err = vote_write(file, (struct vote){state->began, 10 * state->began}, &state->note);
         if (!err) state->ended++;
-        if (state->ended == 3 && !err) { /* and begin again in the middle */
+        if (state->ended == 3 && !err) { /* closes and opens the file in the middle */
             vote_close(file);
             file = NULL;
             err = vote_open(fs, RIG_DIR, false, &file, &vote, &state->note);
@@ -170,7 +170,7 @@ static bool votes_judge(struct state *state, struct note *why)
     if (!fine)
         note_set(why, "vote of term %" PRIu64 ", promised %" PRIu64 ", tried %" PRIu64, vote.term,
                  state->ended, state->began);
-    state->ended = vote.term; /* whoever reads it counts on it */
+    state->ended = vote.term; /* a later read must find this term */
     return fine;
 }
 
@@ -213,7 +213,7 @@ static bool snapshots_judge(struct state *state, struct note *why)
 
 const struct deed deed_snapshots = {"snapshots", NULL, snapshots_act, snapshots_judge};
 
-/* -- one that arrives: 1 is ours, 2 comes in pieces -- */
+/* -- install: snapshot 1 is ours, snapshot 2 arrives in pieces -- */
 
 static void install_prepare(struct state *state)
 {
@@ -262,7 +262,7 @@ const struct deed deed_install = {"install", install_prepare, install_act, snaps
 
 #define DATA "/made/data"
 
-struct held { /* what the log of DATA holds */
+struct held { /* the content of DATA's log */
     size_t entries, changes;
     uint64_t last_term;
     bool recovers; /* the last entry does */
@@ -324,7 +324,7 @@ static bool format_judge(struct state *state, struct note *why)
     struct held held;
     struct vote vote;
     enum err err = datadir_read(state->rig.fs, DATA, &found, why);
-    if (err == ERR_NOT_FOUND && state->ended == 0) { /* not made: it can be made */
+    if (err == ERR_NOT_FOUND && state->ended == 0) { /* not created: format must succeed */
         err = format(state, state->rig.fs);
         if (err) {
             *why = state->note;
@@ -411,7 +411,7 @@ static bool force_judge(struct state *state, struct note *why)
     struct held held;
     struct vote vote;
     enum err err = datadir_read(state->rig.fs, DATA, &found, why);
-    if (err == ERR_NOT_READY) { /* nobody starts from it, and it can be finished */
+    if (err == ERR_NOT_READY) { /* no replica starts from it, and the repeat must finish */
         err = force(state, state->rig.fs);
         if (err) {
             *why = state->note;
@@ -489,7 +489,7 @@ static bool rejoin_judge(struct state *state, struct note *why)
 
 const struct deed deed_rejoin = {"rejoin", tools_prepare, rejoin_act, rejoin_judge};
 
-/* -- restore: over a directory in use, and over none -- */
+/* -- restore: over a directory in use, and over an empty one -- */
 
 struct sections { /* two, of several chunks each */
     unsigned given;
@@ -567,9 +567,9 @@ static bool restore_judge(struct state *state, struct note *why)
     enum err err = datadir_read(state->rig.fs, DATA, &found, why);
     if (err == ERR_NOT_FOUND && !had && state->ended == 0) return true; /* as it was */
     if (err == ERR_NOT_READY) {
-        /* nothing else may be done with it */
+        /* no other command may succeed */
         if (format(state, state->rig.fs) != ERR_NOT_READY) {
-            note_set(why, "a half restored directory can be made anew");
+            note_set(why, "a half restored directory can be formatted");
             return false;
         }
         err = restore(state, state->rig.fs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sweeps over everything on disk besides the log: the power goes, or a call fails, at each call of
- * one deed in turn. False, with a note, at the first state that was not promised. */
+/* Sweeps over all files besides the log: a power cut or a failed call at each call of a
+ * scenario in turn. False, with a note, at the first state that breaks a promise. */
 #ifndef TESTS_FAULT_LOG_DISK_SWEEPS_H
 #define TESTS_FAULT_LOG_DISK_SWEEPS_H
 #include "base/note.h"

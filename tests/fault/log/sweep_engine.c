@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails, for every k, while an engine follows, votes, is elected, leads, takes
- * and sends snapshots; the library's own allocations are among them, for its heap is ours. After
- * each failure: the call said out of memory, the engine is closed, and nothing leaks. The library
- * itself frees twice on such paths (defect 22 of docs/raft-guards.md). */
+/* The k-th allocation fails, for every k, while an engine follows, votes, is elected, leads,
+ * receives and sends snapshots; allocations of the raft library count, because it uses our heap.
+ * After each failure the call returned out of memory, the engine is closed, and nothing leaks. The
+ * library itself frees twice on such paths (defect 22 of docs/raft-guards.md). */
 #include <stdlib.h>
 #include <string.h>
 

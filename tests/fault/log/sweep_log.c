@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails, for every k, in the parts of the log that are pure memory. After each
- * failure: the answer says so, once, the same call then succeeds, and nothing leaks
+/* The k-th allocation fails, for every k, in the parts of the log that only use memory. After each
+ * failure the call returns out of memory once, the same call then succeeds, and nothing leaks
  * (AddressSanitizer counts). */
 #include <string.h>
 
@@ -34,7 +34,7 @@ static void check_reported(void)
     CHECK_U64("each failed allocation is reported, once", reported, fault_alloc_fired() ? 1 : 0);
 }
 
-TEST(entries_say_so_and_go_on)
+TEST(entries_report_a_failed_allocation_and_go_on)
 {
     uint64_t turns = 0;
 
@@ -135,7 +135,7 @@ TEST(without_memory_to_put_a_register_aside_the_snapshot_fails_and_applying_does
     trial_close(trial);
 }
 
-TEST(views_and_restoring_say_so)
+TEST(views_and_restores_report_a_failed_allocation)
 {
     FAULT_SWEEP_ALLOC(k)
     {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails in the life of whole replicas: opened, elected, proposed to, read from,
- * a snapshot taken, a third one added, sent that snapshot and promoted, one that was away sent old
- * entries, leadership handed over, all closed and opened again. A replica that stops is started
- * again, as its supervisor would; a call that was refused is made anew.
+/* The k-th allocation fails in the life of whole replicas: they open, elect, propose, read, take a
+ * snapshot, add a third replica, send it that snapshot and promote it, send old entries to one that
+ * was away, transfer leadership, close and open again. A replica that stops is started again, as
+ * its supervisor would; a refused call is repeated.
  *
- * Whatever failed: what was acknowledged is there in the end, on all; what was said not to be in
- * the log is not; a read sees all that was acknowledged before it; each call is answered once; who
- * stops says that it was memory; all of it is reached; nothing leaks (AddressSanitizer counts). The
- * machine has its memory from the start: apply cannot fail.
+ * After every failure: acknowledged entries are on all replicas in the end; entries refused as not
+ * in the log are not there; a read shows everything acknowledged before it; each call is answered
+ * once; a replica that stops names memory as the reason; the run reaches its end; nothing leaks
+ * (AddressSanitizer counts). The machine has its memory from the start: apply cannot fail.
  *
  * A run has thousands of allocations: `make test` fails one in eight of them, `make test-long`
  * each. */
@@ -55,8 +55,8 @@ static struct sim *sim;
 static struct node nodes[NODES];
 static enum answer answers[NUMBERS]; /* by number */
 static size_t proposed;
-static uint64_t asked, told; /* calls */
-static const char *what;     /* is being waited for */
+static uint64_t asked, ended_calls; /* calls */
+static const char *what;            /* is being waited for */
 
 /* -- the machine -- */
 
@@ -179,7 +179,7 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
     node->stopped = true;
 }
 
-/* With MUSTER_TEST_NTH one run is told line by line. */
+/* With MUSTER_TEST_NTH the log lines of one run are printed. */
 static void on_line(void *context, enum log_level level, struct str line)
 {
     struct node *node = context;
@@ -293,7 +293,7 @@ static void answered(enum err err)
     CHECK("answered once", waiting);
     waiting = false;
     last_err = err;
-    told++;
+    ended_calls++;
 }
 
 static void on_proposed(struct proposal *proposal, enum err err, struct str reply)
@@ -342,7 +342,7 @@ static struct node *reader;
 static bool read_well;
 static void on_read_look(struct read_ticket *ticket, enum err err)
 {
-    if (!err) CHECK("a read sees what was acknowledged", holds_all(reader));
+    if (!err) CHECK("a read sees every acknowledged write", holds_all(reader));
     read_well = !err;
     on_read(ticket, err);
 }
@@ -431,7 +431,7 @@ static uint64_t snapshot_at(struct node *node)
     return node && node->replica && !node->stopped ? replica_status(node->replica).snapshot : 0;
 }
 
-/* On every voter: whoever leads must send it. */
+/* On every voter, because any of them may be the leader that must send it. */
 static void take_snapshots(void)
 {
     for (size_t i = 0; i < 2; i++) {
@@ -455,10 +455,10 @@ static void live(void)
     take_snapshots();
     change_members(CHANGE_ADD, &nodes[2]);
     UNTIL("it catches up", nodes[2].replica && holds_all(&nodes[2]));
-    /* One who was started again has more of the log, and may not need to send it. */
+    /* A replica that was started again may have enough of the log to need no snapshot. */
     CHECK("by a snapshot", fault_alloc_fired() || snapshot_at(&nodes[2]) > 0);
     change_members(CHANGE_PROMOTE, &nodes[2]);
-    /* one goes away and comes back to what has left the others' memory */
+    /* one goes away, and comes back when its entries have left the others' memory */
     UNTIL("a leader", leader());
     away = leader() == &nodes[0] ? 1 : 0;
     if (nodes[away].replica) sim_host_die(nodes[away].host, SIM_KILLED);
@@ -471,8 +471,8 @@ static void live(void)
         if (nodes[i].replica) sim_host_die(nodes[i].host, SIM_KILLED);
     UNTIL("all are the same again", same());
     for (size_t i = 0; i < proposed; i++)
-        CHECK("what is not in the log never is", answers[i] != NO || !nodes[0].set.is_in[i]);
-    CHECK_U64("each call was answered", told, asked);
+        CHECK("a refused command is never in the log", answers[i] != NO || !nodes[0].set.is_in[i]);
+    CHECK_U64("each call was answered", ended_calls, asked);
 }
 
 static void make_world(void)
@@ -517,7 +517,7 @@ static bool run_with(uint64_t nth)
     bool fired;
 
     memset(answers, 0, sizeof answers);
-    proposed = asked = told = 0;
+    proposed = asked = ended_calls = 0;
     away = NODES;
     fault_alloc_arm(0);
     make_world();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Votes, snapshots and the data directory over a disk that loses power or fails a call, at every
- * call: what was promised is there, and what was interrupted can be done again. */
+ * call: promised state is there, and an interrupted operation can be repeated. */
 #include <stdlib.h>
 
 #include "disk_sweeps.h"

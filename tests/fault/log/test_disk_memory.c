@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every allocation of the disk side fails once: said as ERR_NOMEM, nothing leaked, nothing lost. */
+/* Every allocation of the disk code fails once: it returns ERR_NOMEM, leaks nothing and loses
+ * nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +125,7 @@ TEST(the_data_directory)
         fault_alloc_arm(k);
         enum err err = datadir_format(&options, &made, NULL);
         CHECK("format", only_memory(err));
-        /* What was interrupted is finished by the same call. */
+        /* The same call finishes an interrupted operation. */
         if (err) err = datadir_format(&options, &made, NULL);
         CHECK_OK("format", err);
         buf_init(&report, 1 << 16);

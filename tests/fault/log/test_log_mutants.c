@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every planted bug of the storage is found by the sweeps that the shipped library passes. */
+/* The sweeps find every planted bug of the storage. */
 #include "disk_sweeps.h"
 #include "lib/test.h"
 #include "mutants/mutant.h"

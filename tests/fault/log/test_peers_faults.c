@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails while two nodes open, meet, send frames and a file, hold back, move and
- * close. Whatever failed: what could not be had is had the next time, frames keep their order, a
+/* The k-th allocation fails while two nodes open, connect, send frames and a file, pause, move and
+ * close. After any failure a repeated call succeeds, frames keep their order, a
  * file that was sent well is whole, and nothing leaks. */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ struct node {
     struct peers *peers;
     struct loop_worker *worker;
     uint64_t id, got, last, entries, snap_bytes, whole;
-    uint64_t asked, told, sent_well;
+    uint64_t asked, ended, sent_well;
     unsigned refuse;
 };
 static struct sim *sim;
@@ -62,7 +62,7 @@ static void on_snap_sent(void *owner, uint64_t to, uint64_t id, enum err err)
 
     (void)to;
     CHECK_U64("which", id, node->asked);
-    node->told++;
+    node->ended++;
     if (!err) node->sent_well++;
 }
 
@@ -76,7 +76,7 @@ static bool next_entry(void *context, uint64_t index, struct entry *ret_entry)
     return true;
 }
 
-/* -- each of these is asked for until it can be had -- */
+/* -- each function repeats its call until it succeeds -- */
 
 static void want_node(size_t i)
 {
@@ -150,7 +150,7 @@ static void act(void)
             if (prev < ENTRIES)
                 (void)peers_send_append(a->peers, 2, &append, 10, next_entry, NULL, &sent);
             prev += sent;
-            if (a->sent_well == 0 && a->asked == a->told) want_file(a);
+            if (a->sent_well == 0 && a->asked == a->ended) want_file(a);
             if (step % 5 == 0) b->refuse = 1;
             peers_resume(b->peers);
         }
@@ -184,8 +184,8 @@ TEST(nothing_is_lost_for_good_when_memory_runs_out_once)
         sim_run_for(sim, 1);
         fired = fault_alloc_fired();
         fault_alloc_arm(0);
-        CHECK_U64("every sending was told once", nodes[0].told, nodes[0].asked);
-        CHECK("what was sent well is whole", nodes[1].whole >= nodes[0].sent_well);
+        CHECK_U64("every sending ended once", nodes[0].ended, nodes[0].asked);
+        CHECK("a file that was sent well is whole", nodes[1].whole >= nodes[0].sent_well);
         sim_close(sim);
     }
     fprintf(stderr, "%llu allocations\n", (unsigned long long)k);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log over a disk that loses power or fails a call, at every call of a long life: what was
- * promised is found, and nothing else. That the sweeps can find anything is shown by
- * test_log_mutants.c. */
+/* The log over a disk that loses power or fails a call, at every call of a long life: recovery
+ * finds the promised entries, and nothing else. test_log_mutants.c shows that the sweeps can fail.
+ */
 #include <stdlib.h>
 
 #include "lib/test.h"

@@ -34,7 +34,7 @@ void script_init(struct script *script, const struct sim_fs_options *disk, uint6
 
 void script_drop(struct script *script)
 {
-    /* Nothing it does on the way out reaches the disk: its handles are dead by now. */
+    /* The close writes nothing to the disk, because its handles are dead. */
     wal_close(script->wal);
     script->wal = NULL;
 }
@@ -121,7 +121,7 @@ enum err script_run(struct script *script, struct fs *fs)
 
 /* -- judging -- */
 
-/* Makes `promised` what was found, if it is one of the states that may be found. */
+/* Makes the found state the promised one, if it is one of the allowed states. */
 static bool settle(struct script *script, const struct rig_log *found)
 {
     static struct rig_log state;

@@ -8,7 +8,7 @@
 #include "lib/fault_fs.h"
 #include "wal_script.h"
 
-/* What a power cut does to what was not synced. */
+/* Effects of a power cut on bytes that were not synced. */
 static const struct sim_fs_options disks[] = {
     {.write_lost_per_million = 1000000},
     {.write_torn_per_million = 1000000},
@@ -40,7 +40,7 @@ static bool power_cut_at(const struct sim_fs_options *disk, uint64_t seed, uint6
     sim_fs_crash(script.rig.disk);
     script_drop(&script);
     if (fine) fine = script_recover(&script, why);
-    /* What recovery gave out is promised from then on, and so is what comes after. */
+    /* Entries that recovery returned are promised from then on, and so are later ones. */
     for (int cuts = 0; fine && cuts < 2; cuts++) {
         fine = script_go_on(&script, why);
         sim_fs_crash(script.rig.disk);
@@ -116,7 +116,7 @@ bool sweep_power_cuts_recovering(uint64_t seeds, struct note *why)
 
 /* -- call `nth` of a kind fails once -- */
 
-/* Nothing works after it, whatever is tried. */
+/* Every later operation fails, too. */
 static bool is_final(struct wal *wal, enum err err, struct note *why)
 {
     struct entry entry = {.index = 1, .term = 1, .kind = ENTRY_BARRIER, .bytes = STR_EMPTY};
@@ -153,7 +153,7 @@ static bool failure_at(enum sim_fs_call call, uint64_t seed, uint64_t nth, bool 
         sim_fs_process_died(script.rig.disk);
     script_drop(&script);
     if (fine) fine = script_recover(&script, why);
-    /* What is found is counted on: it must be on the disk, not in the kernel's memory. */
+    /* The found entries must be on the disk, not only in the kernel's memory. */
     if (fine) {
         script.appending.count = 0;
         sim_fs_crash(script.rig.disk);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory ends at every place. The model takes it from arenas only, so an arena of one block is
- * filled until n bytes are left, for every n that is too small, and each call must answer out of
- * memory with its outputs untouched; the table of names is swept by failing mallocs. */
+/* Memory ends at every place. The model allocates from arenas only, so an arena of one block is
+ * filled until n bytes are left, for every n that is too small. Each call must return out of
+ * memory with unchanged outputs. The table of names is swept by failing mallocs. */
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 #include "model/metadata.h"
@@ -11,7 +11,7 @@ enum { BLOCK = 4096, STEP = 8 };
 
 static struct dimensions dims;
 
-/* Each writes its outputs over what `ret_touched` looks at. */
+/* Each function writes its outputs over the value that `ret_touched` checks. */
 static enum err build(struct arena *arena, bool *ret_touched)
 {
     struct str types[] = {STR("m5.xlarge"), STR("m5.large")};

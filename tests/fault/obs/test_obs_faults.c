@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation or file call of the observers fails. None of them may take the process with
- * it: a line may be lost, and then it is counted. */
+/* The k-th allocation or file call of the observers fails. The process must go on; a lost line
+ * is counted. */
 #include <stdio.h>
 #include <string.h>
 
@@ -143,7 +143,7 @@ static uint32_t lines_found(bool torn)
         buf_init(&text, 1 << 20);
         snprintf(name, sizeof name, i ? "%s.%d" : "%s", path, i);
         enum err err = fs_read_whole(disk_fs, name, 1 << 20, &text);
-        if (err == ERR_NOMEM) { /* the sweep hit us: it does so once */
+        if (err == ERR_NOMEM) { /* the fault hit the test itself, which happens once */
             buf_clear(&text);
             err = fs_read_whole(disk_fs, name, 1 << 20, &text);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory ends at every place of the operator's tables, readers and writers, and of a whole one that
- * is opened and closed. */
+/* Memory ends at every place of the operator's tables, readers and writers, and of a whole operator
+ * that is opened and closed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static const char demand_text[] =
     "requirements = [{key = 'disk', operator = 'Exists'}]\nspread = [{key = 'rack'}]\n"
     "co-locate = {key = 'rack', group = 'g'}\n[[requests]]\nname = 'db'\nresources = {cpu = 2}\n";
 
-/* What does not fit is not there; what was there before is. */
+/* A row that does not fit is absent; earlier rows stay. */
 static void put_all(const struct demand_file *file, struct demand *demand)
 {
     struct note note;
@@ -37,7 +37,7 @@ static void put_all(const struct demand_file *file, struct demand *demand)
     }
     demand_list_end(demand);
     while ((row = demand_next(demand, &cursor))) there += row->requests;
-    CHECK_SIZE("rows are of what was taken", there, taken);
+    CHECK_SIZE("the rows are those that were accepted", there, taken);
     CHECK_SIZE("no row is empty", demand_requests(demand), taken);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails while a client makes calls of every kind and a List, at a provider
- * whose allocations fail as well. Whatever failed: what was started ends once, nothing leaks, what
- * was done is not called unsent, and a List that ends well is whole. */
+/* The k-th allocation fails while a client makes calls of every kind and a List, to a provider
+ * whose allocations fail, too. After any failure every started call ends once, nothing leaks, a
+ * call that was applied is not reported as unsent, and a List that ends well is whole. */
 #include <string.h>
 
 #include "lib/fault_alloc.h"
@@ -135,7 +135,7 @@ static void check(void)
         if (!called[i].started) continue;
         CHECK_U64("each ends once", called[i].ends, 1);
         if (i % 5 != PROVIDER_GET)
-            CHECK("what mutates is done once at most", called[i].applied <= 1);
+            CHECK("a mutating call is applied once at most", called[i].applied <= 1);
         if (called[i].end == PROVIDER_UNSENT) CHECK_U64("unsent is not done", called[i].applied, 0);
     }
     if (called[CALLS].started && called[CALLS].end == PROVIDER_DONE)
@@ -173,7 +173,7 @@ static void run_once(uint64_t k)
     (void)sim_wait(sim, all_closed, NULL, RUN_MS);
     CHECK("all is gone", all_closed(NULL));
     while (chunk_count > 0) provider_chunk_done(chunks[--chunk_count]);
-    (void)sim_run_for(sim, 1000); /* what a failed open left to the loop */
+    (void)sim_run_for(sim, 1000); /* the loop frees what a failed open left */
     sim_close(sim);
 }
 

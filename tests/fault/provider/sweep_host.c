@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory ends at every place of a book's life. Whatever was refused for it has changed nothing, and
- * the changes say what the book says. */
+/* Memory ends at every place of a book's life. A refused call has changed nothing, and
+ * the reported changes agree with the book. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ static void see(struct book *book, enum sighting what, const char *id)
     (void)book_see(book, what, str_from(id), &plain_offer, STR("fire"), &note);
 }
 
-/* A List that is under way while things change; it may be given up, never wrong in its length. */
+/* A List that runs while machines change; it may fail, but its length is never wrong. */
 static void list_while(struct book *book)
 {
     struct book_walk *walk = NULL;

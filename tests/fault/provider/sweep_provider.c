@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory ends at every place of a List and of a record that is written. */
+/* Memory ends at every place of reading a List and of writing a record. */
 #include "lib/fault_alloc.h"
 #include "lib/machine_write.h"
 #include "lib/test.h"
@@ -71,7 +71,7 @@ TEST(a_list_without_memory_is_given_up_and_leaks_nothing)
         err = machine_reader_open(&fresh, &reader);
         if (!err) err = read_list(&w, reader);
         if (fault_alloc_fired())
-            CHECK_ERR("said so", err, ERR_NOMEM);
+            CHECK_ERR("out of memory is returned", err, ERR_NOMEM);
         else
             CHECK_U64("all of it", w.machines + w.removed, err ? 99 : 4);
         machine_reader_close(reader);
@@ -94,7 +94,7 @@ TEST(a_record_that_cannot_be_written_leaves_the_buffer_alone)
         enum err err;
         buf_init(&bytes, BYTES_MAX);
         err = machine_write(&dimensions, &record, &bytes);
-        CHECK_ERR("said so", err, fault_alloc_fired() ? ERR_NOMEM : ERR_OK);
+        CHECK_ERR("out of memory is returned", err, fault_alloc_fired() ? ERR_NOMEM : ERR_OK);
         if (err) CHECK_SIZE("nothing", bytes.len, 0);
         buf_deinit(&bytes);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails while a channel with two connections makes calls of every kind, is
- * refused, follows a leader, retries, and closes. Whatever failed: what was started ends once,
- * nothing leaks, nothing that may have been applied is called a "no", and a call that ends well has
- * the whole answer. */
+ * refused, follows a leader, retries, and closes. After any failure every started call ends once,
+ * nothing leaks, a call that may have been applied is never reported as refused, and a call that
+ * ends well has the whole answer. */
 #include <string.h>
 
 #include "lib/fault_alloc.h"
@@ -257,7 +257,8 @@ static void check_calls(void)
         CHECK_U64("each ends once", called[i].ends, 1);
         if (called[i].err && called[i].err != ERR_UNKNOWN)
             CHECK_U64("a no is a no", servers[1].applied[i], 0);
-        if (!repeatable) CHECK("what may not come twice does not", servers[1].applied[i] <= 1);
+        if (!repeatable)
+            CHECK("a call that may not be repeated is applied once", servers[1].applied[i] <= 1);
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails, wherever it is, while a call goes from a client through a follower to
- * the leader: one message or many, decoded on the way or not, with a leader that reads or holds.
- * The client may hear "was not" only when no message of the call reached the leader's handler: what
- * it believes not applied it sends again. */
+/* The k-th allocation fails, anywhere, while a call goes from a client through a follower to
+ * the leader: one message or many, decoded on the way or not, with a leader that reads or pauses.
+ * The client may receive "not done" only when no message of the call reached the leader's handler,
+ * because a client repeats a call that was not done. */
 #include <string.h>
 
 #include "lib/fault_alloc.h"
@@ -26,7 +26,7 @@ static const struct way {
     const char *why, *path;
     enum rpc_kind kind;
     bool decoded;   /* the follower decodes a message and encodes it again */
-    bool holds;     /* the leader reads no further after the first one, for a while */
+    bool holds;     /* the leader pauses after the first message */
     unsigned count; /* messages of the request */
     size_t bytes;   /* of each: past what the follower's scratch keeps, so that each allocates */
 } ways[] = {
@@ -209,8 +209,8 @@ static struct str request(void)
     return str_of(bytes, 4 + len);
 }
 
-/* One by one, each given the time to arrive. With a leader that holds, the second fills its window
- * and the follower's queue, the third waits in the follower and the last in the client. */
+/* One by one, each with time to arrive. With a leader that pauses, the second message fills its
+ * window and the follower's queue, the third waits in the follower and the last in the client. */
 static enum err send_all(struct rpc_client_call *call)
 {
     enum err err = ERR_OK;
@@ -251,7 +251,7 @@ static void run(uint64_t k)
         CHECK_U64("done: all of it", applied, way->count);
         CHECK_U64("and all answers", answers, way->count);
     } else if (started && ended_with != ERR_UNKNOWN) {
-        CHECK_U64("what is said not to be applied is not", applied, 0);
+        CHECK_U64("a call answered as not applied was not applied", applied, 0);
     }
     close_world();
 }

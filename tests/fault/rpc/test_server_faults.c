@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails while a server is opened, serves calls of every kind, refuses some,
- * drains and closes. Whatever failed: every call that began is done once, nothing leaks, nothing
- * is kept, and the server closes. */
+/* The k-th allocation fails while a server opens, serves calls of every kind, refuses some,
+ * drains and closes. After any failure every call that began is done once, nothing leaks or stays
+ * charged, and the server closes. */
 #include <string.h>
 
 #include "../../unit/wire/h2_pair.h"
@@ -29,7 +29,7 @@ struct play {
     bool drained, closed;
 };
 
-/* -- what the client says: made once, before anything fails -- */
+/* -- the client's bytes: written once, before anything fails -- */
 
 static struct buf script;
 

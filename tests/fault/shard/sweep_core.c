@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory ends at every place of what the core is sent: the event did not happen, or what is lacking
- * is made good when it is sent again. The half that acts is swept in tests/unit/shard. */
+/* Memory ends at every place of the core's event handlers: the event did not happen, or
+ * sending it again completes it. The half that acts is swept in tests/unit/shard. */
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 #include "unit/shard/core_case.h"
@@ -117,7 +117,8 @@ static void story_sent(struct story *s)
     arena_deinit(&arena);
 }
 
-/* A free machine outside of the domains is gone after a cycle, whatever was not noted of it. */
+/* A free machine outside of the domains is gone after a cycle, also when its zone was not recorded.
+ */
 static void scoped(struct story *s)
 {
     struct core_case *c = &s->c;
@@ -127,7 +128,7 @@ static void scoped(struct story *s)
                           str_equal(case_get(c, "moves").attributes.zone, STR("z1")));
 }
 
-/* What must be so however the first telling went. */
+/* The state that must result, however the first event ended. */
 static void made_good(struct story *s)
 {
     struct core_case *c = &s->c;
@@ -145,7 +146,7 @@ static void made_good(struct story *s)
     case_check(c);
 }
 
-TEST(whatever_memory_lacks_is_made_good_when_it_is_told_again)
+TEST(an_event_lost_for_lack_of_memory_is_made_good_when_it_is_sent_again)
 {
     bool fired = true;
     uint64_t k = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every allocation of the shard's tables and of a decision fails once: the call says so, what there
- * was is what there is, the same call then succeeds, nothing leaks. And a decision's scratch ends
- * at every place. What "is" means is asked of an engine that is opened for the question alone. */
+/* Every allocation of the shard's tables and of a decision fails once: the call returns out of
+ * memory, the state is unchanged, the same call then succeeds, nothing leaks. And a decision's
+ * scratch memory ends at every place. An engine opened only for the comparison gives the expected
+ * decision. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ struct fleet {
     struct prng prng;
     char ids[MACHINES + 4][8];
     struct need rows[ROWS];
-    struct machine machine; /* what a step is about */
+    struct machine machine; /* the subject of a step */
     struct plan plan;
 };
 
@@ -82,7 +83,7 @@ static void print_decision(struct world *w, struct decider *engine, struct buf *
     CHECK_OK("print", decision_print(decision, &w->dimensions, out));
 }
 
-/* What an outsider can see of the tables. */
+/* The visible state of the tables. */
 static void digest(struct world *w, struct buf *out)
 {
     struct inventory_stats stats = inventory_stats(w->inventory);
@@ -145,7 +146,7 @@ static void new_machine(struct fleet *f)
     f->machine.promised.cluster = STR("nobody");
 }
 
-/* One that can be planned on, put in. */
+/* Adds an idle machine, which can be planned on. */
 static void idle_machine(struct fleet *f)
 {
     new_machine(f);
@@ -227,7 +228,7 @@ TEST(a_verb_without_memory_changes_nothing_and_can_be_said_again)
             err = verbs[v].act(&f);
             fired = fault_alloc_fired();
             fault_alloc_arm(0);
-            /* A hash table that cannot grow is slower, and no error. */
+            /* A hash table that cannot grow is slower; that is no error. */
             CHECK("out of memory, or done", err == ERR_OK || (fired && err == ERR_NOMEM));
             digest(&f.world, &after);
             if (err) {
@@ -246,7 +247,7 @@ TEST(a_verb_without_memory_changes_nothing_and_can_be_said_again)
             world_close(&f.world); /* asserts that nothing is left */
         }
         fprintf(stderr, "%s: %llu allocations\n", verbs[v].name, (unsigned long long)k - 2);
-        /* To give a plan up is to go back to a cohort that is still there. */
+        /* unplan returns the machine to a cohort that still exists. */
         CHECK("it went far enough", k > (verbs[v].act == unplan ? 1 : 2));
     }
 }
@@ -260,7 +261,7 @@ static bool is_shortage(enum err err)
 
 enum since { FIRST, ROWS_CAME, MACHINES_WENT, MACHINES_CAME, SINCE_COUNT };
 
-/* What changed since the engine decided last; it remembers the rest. */
+/* The change since the engine's last decision; the engine remembers the rest. */
 static void change(struct fleet *f, enum since since)
 {
     if (since == ROWS_CAME) {
@@ -300,7 +301,7 @@ static bool sweep_decision(uint64_t seed, enum since since, uint64_t k)
     fired = fault_alloc_fired();
     fault_alloc_arm(0);
     CHECK("out of memory, or done", err == ERR_OK || (fired && err == ERR_NOMEM));
-    buf_init(&first, 1 << 22); /* done without: then it is right all the same */
+    buf_init(&first, 1 << 22); /* decided without that memory: the decision must be right */
     if (!err) CHECK_OK("print", decision_print(decision, &f.world.dimensions, &first));
     buf_init(&got, 1 << 22);
     print_decision(&f.world, engine, &got); /* the same engine, after it failed */
@@ -355,7 +356,7 @@ TEST(scratch_that_ends_anywhere_is_an_error)
     world_close(&f.world);
 }
 
-/* --- what is kept of a decision --- */
+/* --- the records that outlive a decision --- */
 
 TEST(parking_and_ledger_lose_nothing)
 {
@@ -388,7 +389,7 @@ TEST(parking_and_ledger_lose_nothing)
             CHECK("out of memory, or done", fired ? is_shortage(err) : err == ERR_OK);
             (void)(of_ledger ? (const void *)ledger_shortfalls(ledger, &after)
                              : (const void *)parking_parked(parking, &after));
-            CHECK_SIZE("what there was", after, before);
+            CHECK_SIZE("the tables are unchanged", after, before);
             CHECK_OK("and again",
                      of_ledger ? ledger_note(ledger, decision) : parking_note(parking, decision));
             ledger_close(ledger);

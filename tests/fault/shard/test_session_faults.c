@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails while sessions are opened, talk, are replaced and end, on both sides of
- * the network. Whatever failed: what was opened is closed, every blob that was asked for is
+/* The k-th allocation fails while sessions open, exchange messages, are replaced and end, on both
+ * sides of the network. After any failure everything open is closed, every requested blob is
  * answered once, no byte stays charged, nothing leaks. */
 #include <stdio.h>
 #include <string.h>
@@ -132,7 +132,7 @@ static void answer(void)
     if (play.has_request) say(str_of(bytes, len + 3));
 }
 
-static void tell_states(void)
+static void send_states(void)
 {
     struct frame_writer writer;
     struct dimensions dimensions;
@@ -164,7 +164,7 @@ static void talk(void)
     answer();
     ask();
     if (play.call) rpc_call_pause(play.call);
-    tell_states();
+    send_states();
     (void)sessions_reclaim(play.sessions, STR("a"), 1, STR("m"), 1000, 0);
     sessions_capacity(play.sessions, STR("a"),
                       &(struct capacity_offer){&profile, 1, CONFIDENCE_HIGH, 1});
@@ -176,7 +176,7 @@ static void talk(void)
     (void)sim_run_for(play.sim, 2000);
     if (play.call) rpc_call_cancel(play.call);
     (void)sim_run_for(play.sim, 50);
-    tell_states(); /* for an operator who is away */
+    send_states(); /* the operator is not connected */
     connect();
 }
 
@@ -223,7 +223,7 @@ static void close_all(void)
     }
     (void)sim_run_for(play.sim, 100);
     held_done(ROLLUP_ACKNOWLEDGED);
-    CHECK_SIZE("what was opened is closed", play.closed, play.opened);
+    CHECK_SIZE("every opened session is closed", play.closed, play.opened);
     CHECK_SIZE("each blob is answered once", play.answered, play.asked);
     if (play.sessions) {
         CHECK_SIZE("nothing is charged", sessions_stats(play.sessions).rollup_bytes, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of etcd's API while memory runs out: of KV and Txn from the bytes to the command and from
- * the state to the answer, of Watch from the request to the last event, of Lease to the command.
- * Applying is not here: it ends the process rather than differ from other replicas (keys.h). */
+/* Requests of etcd's API while memory runs out: KV and Txn from the bytes to the command and from
+ * the state to the answer, Watch from the request to the last event, Lease to the command.
+ * Applying is left out, because without memory it ends the process (keys.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -136,8 +136,9 @@ TEST(a_transaction_becomes_a_command_or_memory_is_said_to_be_out)
     buf_deinit(&want);
 }
 
-/* As every replica reads it before it applies it: what there is no memory for is not called wrong. */
-TEST(a_command_is_read_or_memory_is_said_to_be_out)
+/* As every replica reads it before it applies it: lack of memory must not be reported as an invalid
+ * command. */
+TEST(a_command_is_read_or_fails_for_memory)
 {
     uint8_t room[4096];
     struct str bytes = str_of(room, pack_request(room));
@@ -192,7 +193,7 @@ TEST(a_grant_and_a_revocation_become_commands_or_memory_is_said_to_be_out)
 
 /* -- from the state to an answer -- */
 
-TEST(what_a_transaction_finds_is_told_whole_or_memory_is_said_to_be_out)
+TEST(a_transaction_is_answered_whole_or_fails_for_memory)
 {
     struct txn_op ops[] = {
         {.kind = TXN_RANGE, .range = {.range = {{"k/", 2}, {"k0", 2}}}},
@@ -229,7 +230,7 @@ TEST(what_a_transaction_finds_is_told_whole_or_memory_is_said_to_be_out)
 
 /* -- watches -- */
 
-/* Messages are kept here as they come and looked at afterwards: decoding takes memory itself. */
+/* Messages are kept here and decoded later, because decoding allocates. */
 static struct {
     size_t len;
     char bytes[1 << 20];
@@ -337,7 +338,7 @@ static void close_bed(void)
     sim_close(bed.sim);
 }
 
-TEST(a_watch_is_told_everything_or_its_stream_ends_for_memory)
+TEST(a_watch_receives_every_event_or_its_stream_ends_for_memory)
 {
     uint64_t turns = 0;
 
@@ -356,7 +357,7 @@ TEST(a_watch_is_told_everything_or_its_stream_ends_for_memory)
         CHECK("each is answered, or the stream is over", first.broken || first.created == WATCHES);
         (void)sim_run_for(bed.sim, 50);
         look(&first);
-        CHECK("all is reported to who was not refused",
+        CHECK("a client that was not refused received everything",
               first.broken || first.events == (uint64_t)KEYS * (WATCHES - first.refused));
         feed_stream_deinit(&first.stream);
         feed_stream_init(bed.feed, &second.stream);

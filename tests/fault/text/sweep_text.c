@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in everything of text that allocates; jansson's own
- * allocations are counted, too, because text/json.c hands it malloc through its own code. After
- * each failure: the answer says out of memory and nothing else, outputs are untouched, nothing
- * leaks (AddressSanitizer counts), and a failure that nobody reports would be a swallowed one. */
+ * allocations count, too, because text/json.c gives it a malloc of ours. After
+ * each failure the call returns out of memory only, outputs are unchanged, nothing
+ * leaks (AddressSanitizer counts). A failure that no call reports fails the test. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ TEST(json_is_read_whole_or_reports_that_memory_ran_out)
     buf_deinit(&input);
 }
 
-TEST(a_mistake_in_json_is_told_from_a_lack_of_memory)
+TEST(a_mistake_in_json_is_distinct_from_a_lack_of_memory)
 {
     uint64_t parse_errors = 0, turns = 0;
 
@@ -147,7 +147,7 @@ TEST(a_line_is_written_whole_or_not_at_all)
         CHECK_ERR("the failure is reported", err,
                   fault_alloc_fired() && before ? ERR_NOMEM : ERR_OK);
         if (err)
-            CHECK_STR("what was there stays", buf_peek(&out), STR("before\n"));
+            CHECK_STR("earlier content stays", buf_peek(&out), STR("before\n"));
         else
             CHECK_STR("the whole line", str_tail(buf_peek(&out), before ? 7 : 0), buf_peek(&whole));
         buf_deinit(&out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails, for every k, while two joined connections talk: nghttp2's own
- * allocations are among them, for it takes its memory from us. After each failure: some call said
- * out of memory, every stream that was reported is closed at most once, and nothing leaks. */
+/* The k-th allocation fails, for every k, while two joined connections talk; nghttp2's own
+ * allocations count, because it uses our memory. After each failure some call returned
+ * out of memory, every reported stream is closed at most once, and nothing leaks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,8 +134,8 @@ TEST(every_allocation_of_a_conversation_may_fail)
         scenario(&server, &client);
         failed = fault_alloc_fired();
         if (failed && reported == 0 && client.answered < 20) {
-            /* nghttp2 takes a header it cannot compress, for whatever reason, as an end: GOAWAY. */
-            CHECK("what nobody reports ends the connection, or has not mattered",
+            /* nghttp2 answers any failure to compress a header with GOAWAY. */
+            CHECK("an unreported failure ends the connection, or had no effect",
                   h2_is_over(client.h2) || h2_is_over(server.h2));
         } else if (reported == 0) {
             CHECK_U64("20 calls answered", client.answered, 20);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, in everything of the message layer that allocates;
- * protobuf-c's own allocations are counted, too, because they come out of the arena. After each
- * failure: the answer says out of memory and nothing else, outputs are untouched, nothing leaks. */
+ * protobuf-c's own allocations count, too, because they come out of the arena. After each
+ * failure the call returns out of memory only, outputs are unchanged, nothing leaks. */
 #include <string.h>
 
 #include "lib/fault_alloc.h"

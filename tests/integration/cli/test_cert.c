@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl cert: every identity of the design, asked for twice, shown, renewed, rotated. */
+/* musterctl cert: every identity of the design is requested twice, shown, renewed and rotated. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -99,7 +99,7 @@ TEST(an_authority_is_rotated_without_a_gap)
     CHECK_I64("issue", ctl(WORDS("cert", "issue", "--dir", dir, "replica", "--id", "2")), 0);
     CHECK_I64("rotate", ctl(WORDS("cert", "rotate", "--dir", dir)), 0);
     CHECK_HAS("both are trusted", proc.output, "2 roots are trusted");
-    CHECK_HAS("what comes next", proc.output, "next: musterctl cert renew");
+    CHECK_HAS("the next command", proc.output, "next: musterctl cert renew");
     CHECK_I64("not while somebody leans on the old root",
               ctl(WORDS("cert", "retire", "--dir", dir)), 4);
     CHECK_HAS("names it", proc.output, "still signed by an old root");
@@ -160,7 +160,7 @@ static const struct {
     {"no file", {"cert", "show", "/nowhere/x.pem"}, 5, "/nowhere/x.pem"},
     {"a key is not what is renewed", {"cert", "renew", "x.key.pem"}, 2, "give the certificate"},
 };
-TEST(what_cannot_be_done_says_why_and_what_to_do)
+TEST(a_refusal_says_why_and_what_to_do)
 {
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         CHECK_I64(refused[i].why, ctl(refused[i].words), refused[i].code);
@@ -180,7 +180,7 @@ TEST(half_an_authority_is_not_touched)
     char text[64] = "";
     CHECK("still there", file && fgets(text, sizeof text, file));
     fclose(file);
-    CHECK_TEXT("as it was", text, "something of somebody's\n");
+    CHECK_TEXT("the file is unchanged", text, "something of somebody's\n");
 }
 
 TEST(a_key_that_others_may_read_is_warned_about)
@@ -219,7 +219,7 @@ TEST(the_authority_survives_being_named_as_a_leaf)
     CHECK_I64("as --out",
               ctl(WORDS("cert", "issue", "readonly", "--dir", dir, "--out", in(dir, "ca"))), 4);
     CHECK_HAS("said", proc.output, "ca.pem belongs to an authority");
-    CHECK_I64("as what to renew",
+    CHECK_I64("as the certificate to renew",
               ctl(WORDS("cert", "renew", "--dir", dir, "--force", in(dir, "ca.pem"))), 4);
     copy(in(dir, "ca.pem"), in(dir, "admin.pem"));
     CHECK_I64("copied", ctl(WORDS("cert", "issue", "admin", "--dir", dir)), 4);
@@ -271,7 +271,7 @@ TEST(one_refused_file_does_not_stop_the_others)
     CHECK("not of each", !strstr(strstr(proc.output, "no authority") + 1, "no authority"));
 }
 
-/* What differs from run to run is masked: the path, the dates, the random numbers. */
+/* Masks the path, the dates and the random numbers, which differ from run to run. */
 static void mask(const char *text, char *into, size_t cap)
 {
     size_t used = 0;
@@ -304,7 +304,7 @@ TEST(show_reads_as_the_transcript)
     golden_check("cli/cert-show.txt", str_from(text));
 }
 
-TEST(what_was_asked_for_and_is_not_so_is_said)
+TEST(an_existing_certificate_that_differs_from_the_request_is_reported)
 {
     const char *dir = new_ca("wish");
     CHECK_I64("another name", ctl(WORDS("cert", "ca", "--dir", dir, "--common-name", "acme")), 4);
@@ -336,7 +336,7 @@ TEST(help_names_a_page_that_exists)
 /* -- the manual -------------------------------------------------------------------------------- */
 
 #define RUN_MARK "<!-- run by tests/integration/cli/test_cert.c -->\n```sh\n"
-TEST(the_commands_of_the_manual_work_as_they_stand)
+TEST(the_commands_of_the_manual_work_unchanged)
 {
     enum { BLOCKS = 4 };
     static char text[64 * 1024];

@@ -42,7 +42,7 @@ TEST(the_file_can_be_named_by_the_environment)
     CHECK_HAS("and named itself", proc.output, "# environment MUSTER_CONFIG");
 }
 
-TEST(what_print_config_prints_is_a_configuration_file)
+TEST(the_output_of_print_config_is_a_configuration_file)
 {
     const char *file = cli_path("printed.toml");
     CHECK_I64(
@@ -114,7 +114,7 @@ TEST(a_file_that_is_no_regular_file_is_refused_everywhere)
     }
 }
 
-/* What check calls good must start, as far as the settings alone can say. */
+/* Settings that check accepts must start, as far as check can know. */
 TEST(check_refuses_what_dev_refuses)
 {
     static const struct {
@@ -205,7 +205,7 @@ TEST(the_reference_is_what_the_docs_show)
               cli_run(&proc, cli_musterctl(), WORDS("config", "check", reference), NULL), 0);
 }
 
-/* -- workers.md 24.12, as far as the programs are asked -- */
+/* -- workers.md 24.12: the part about the two programs -- */
 
 #define BAD_WORKERS                                                                                \
     "run_id = '01JFEAVS7C5DE5XEAEAB91EBT5'\n[storage]\npath = '%s/x.db'\n[transport]\n"            \

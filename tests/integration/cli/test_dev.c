@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster dev as a process: start, pages, signals, reload, and everything that can be in its way;
- * without its replicas, which tests/integration/fleet has. */
+/* muster dev as a process: start, pages, signals, reload, and everything that can make it fail.
+ * tests/integration/fleet tests its replicas. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ static int get(const char *address, const char *path, char **ret_text)
     return client_ask(address, request, ret_text);
 }
 
-/* Asks until the page has the text; what has no line on the output is awaited like this. */
+/* Asks until the page has the text: the wait for events without a line of output. */
 static void await_page(const char *address, const char *path, const char *wanted)
 {
     bool found = false;
@@ -100,13 +100,13 @@ TEST(it_starts_serves_its_pages_and_stops_with_0)
         free(text);
     }
     CHECK_I64("nothing else", get(address, "/nothing", NULL), 404);
-    CHECK_HAS("what to try", proc.output, "  try          curl http://");
+    CHECK_HAS("a command to try", proc.output, "  try          curl http://");
     stop(&proc);
     CHECK_HAS("says so", proc.output, "stopping");
 }
 
 /* A browser obeys the policy we send: it ignores inline style and script. */
-TEST(the_page_holds_nothing_that_its_own_policy_forbids)
+TEST(the_page_obeys_its_own_policy)
 {
     const char *address = start(&proc, WORDS(data_dir("policy")), NULL);
     char *text = NULL, *page;
@@ -158,8 +158,8 @@ TEST(a_second_process_on_the_same_directory_is_refused_and_names_the_first)
     int code = cli_run(&other, cli_muster(),
                        WORDS("dev", "--http-listen=127.0.0.1:0", data_dir("shared")), NULL);
     CHECK_I64(other.output, code, 4);
-    CHECK_HAS("what to do", other.output, "give this process its own with --data-dir");
-    CHECK_HAS("who holds it", other.output, pid);
+    CHECK_HAS("the way out", other.output, "give this process its own with --data-dir");
+    CHECK_HAS("the owner's pid", other.output, pid);
     CHECK("killed", proc_signal(&proc, SIGKILL));
     CHECK("ends", proc_wait_end(&proc, PROC_DEADLINE_MS));
     proc_end(&proc);
@@ -204,8 +204,9 @@ TEST(a_reload_says_what_changed_and_what_needs_a_restart)
     const char *address = start(&proc, WORDS(data_dir("reload"), "--config", file), NULL);
     cli_write(file, "[log]\nlevel = \"debug\"\nformat = \"json\"\n[http]\nlive-every = \"1s\"\n");
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
-    CHECK("what waits", proc_wait_output(&proc, "log.format: ", PROC_DEADLINE_MS));
-    CHECK_HAS("what changed", proc.output, "log.level: ");
+    CHECK("the setting that needs a restart",
+          proc_wait_output(&proc, "log.format: ", PROC_DEADLINE_MS));
+    CHECK_HAS("the changed setting", proc.output, "log.level: ");
     CHECK_HAS("its new value", proc.output, "debug");
     CHECK("that it needs a restart", proc_wait_output(&proc, "needs a restart", PROC_DEADLINE_MS));
     char *metrics = NULL;
@@ -231,7 +232,7 @@ TEST(a_reload_of_a_wrong_file_changes_nothing)
     cli_write(file, "[log]\nlevel = \"debug\"\n[tls]\ncert-file = \"x.pem\"\n");
     size_t mark = proc_mark(&proc);
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
-    CHECK("nor what could not start",
+    CHECK("nor a start that failed",
           proc_wait_output_after(&proc, mark, "tls.cert-file and tls.key-file belong together",
                                  PROC_DEADLINE_MS));
     char *metrics = NULL; /* counted before it is said */
@@ -278,7 +279,7 @@ TEST(an_insecure_listener_is_allowed_when_asked_for_and_says_so)
     stop(&proc);
 }
 
-/* What curl sees of the served certificate: the judge is a foreign client. */
+/* Whether curl, as an independent client, accepts the served certificate. */
 static bool serves_certificate(const char *address, const char *ca_file)
 {
     char url[128];
@@ -406,8 +407,8 @@ TEST(events_go_where_they_are_asked_to)
     CHECK_TEXT("and no more", line, "");
 }
 
-/* A name that cannot be opened is a wrong configuration: 2, whatever is wrong with it. */
-TEST(what_a_setting_names_and_cannot_be_opened_ends_with_2)
+/* A file that cannot be opened, for any reason, is a wrong configuration: 2. */
+TEST(a_setting_with_a_file_that_cannot_be_opened_ends_with_2)
 {
     cli_write(cli_path("plain"), "x");
     char pair[2][4300], empty_pair[2][4300];

@@ -201,8 +201,8 @@ TEST(another_libraft_is_refused)
     struct note note = {""};
     CHECK_OK("the one", version_check_raft(2201, &note));
     CHECK_ERR("Debian 12's own", version_check_raft(1500, &note), ERR_VERSION);
-    CHECK_HAS("what is loaded", note.text, "libraft 0.15.0 is loaded");
-    CHECK_HAS("what would be right", note.text, "0.22.1");
+    CHECK_HAS("the loaded version", note.text, "libraft 0.15.0 is loaded");
+    CHECK_HAS("the right version", note.text, "0.22.1");
     CHECK_I64("and it ends with 1", err_exit_code(ERR_VERSION), 1);
     CHECK_ERR("a newer one too", version_check_raft(2202, &note), ERR_VERSION);
 }
@@ -260,7 +260,7 @@ TEST(a_wrong_command_line_ends_with_2_and_says_what_would_be_right)
     }
 }
 
-/* bash itself is the judge: the script must load, and complete. */
+/* bash itself must load the script, and complete with it. */
 TEST(the_completion_script_completes)
 {
     static const struct {

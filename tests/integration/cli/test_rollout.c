@@ -84,7 +84,7 @@ static const char *linked(const char *program, const char *name)
     return path;
 }
 
-TEST(the_programs_answer_to_the_names_of_those_they_stand_in_for)
+TEST(the_programs_answer_to_the_names_of_those_they_replace)
 {
     const char *rollout = linked(cli_muster(), "rollout");
     const char *alone = linked(cli_muster(), "rollout-coordinator");

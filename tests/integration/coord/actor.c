@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that does what it is told over <muster/coord.h>: one command a line in, one line of
+/* A process that runs commands over <muster/coord.h>: one command a line in, one line of
  * JSON out.
  *
  *   open URL                          create H KEY VALUE TTL OWNER      under H KEY VALUE
@@ -9,8 +9,8 @@
  *   watch W SCOPE BUCKET              events W WAIT_MS                  unwatch W
  *   timeout MS    id TEXT             caps      close      time      safe H    fence TOKEN
  *
- * A value "-" is none, as are handles "-". `id` gives the next call its request id. Beside answers
- * there are lines {"lost": H, ...}, when a kept lease is lost; they may come at any time. */
+ * The value "-" means none, and so does the handle "-". `id` sets the request id of the next call.
+ * When a kept lease is lost, a line {"lost": H, ...} comes, at any time. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -35,7 +35,7 @@ static int64_t now_ms(void)
 {
     struct timespec now = {0};
 
-    /* The true one, whatever drift.c does. */
+    /* The kernel's clock, not the one of drift.c. */
     (void)syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now);
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
@@ -88,7 +88,7 @@ static coord_lease *lease(const char *word)
     return strcmp(word, "-") == 0 ? NULL : leases[handle(word)];
 }
 
-/* A handle that is used again gives up what it had. */
+/* A handle that is used again releases its old lease object. */
 static void put_lease(const char *word, coord_lease *made)
 {
     if (!made) return;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that hold claims (actor.c), told what to do; and TAP."""
+"""Processes that hold claims and run commands (actor.c); and TAP."""
 import json
 import os
 import signal
@@ -28,7 +28,7 @@ def same(why, got, want):
 
 
 class Actor:
-    """One process. Calls return the answer as a dict; what is lost is in .lost, by handle."""
+    """One process. Calls return the answer as a dict; lost leases are in .lost, by handle."""
 
     def __init__(self, program, url=None, timeout_ms=None, env=None):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
@@ -128,8 +128,8 @@ class Actor:
 
 
 class Stalls(threading.Thread):
-    """Whether the machine gave this process a core: what sleeps for a moment notes by how much it woke late."""
-    TICK, STOOD_STILL = 0.01, 0.3
+    """Whether the machine gave this process a core: a thread sleeps for short moments and records how late it woke."""
+    TICK, STALLED = 0.01, 0.3
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -141,24 +141,24 @@ class Stalls(threading.Thread):
         while True:
             time.sleep(self.TICK)
             now = time.monotonic()
-            if now - before > self.STOOD_STILL:
+            if now - before > self.STALLED:
                 self.seen.append((now, now - before))
             before = now
 
     def since(self, when):
-        time.sleep(5 * self.TICK)   # who asks may have woken before the one that watches
+        time.sleep(5 * self.TICK)   # the caller may have woken before the watching thread
         return max((seconds for at, seconds in self.seen if at >= when), default=0)
 
 
 def judged(test, stalls):
-    """A test that has servers of its own and failed while the machine stood still is run again, thrice at most, and each
-    is told: leases and elections have times of their own, and nobody kept them."""
+    """Runs a test again that has servers of its own and failed while the machine stalled, three times at most, and prints
+    each: leases and elections have time limits, which a stall breaks."""
     for attempt in range(3):
         began = time.monotonic()
         failure = verdict_of(test)
         if failure is None or not stalls.since(began) or attempt == 2:
             return failure
-        print(f"# {test.__name__} stood still for {stalls.since(began):.1f} s: {failure}".replace("\n", " "), flush=True)
+        print(f"# {test.__name__} stalled for {stalls.since(began):.1f} s: {failure}".replace("\n", " "), flush=True)
     return None
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gRPC server that stands before a real etcd and hands everything on, except what a test wants lost, held or changed.
+"""A gRPC proxy in front of a real etcd: passes everything on, except calls that a test wants lost, held or changed.
 
 hook(method, request bytes, forward) -> reply bytes, or raises Refuse(status, text); `forward()` asks the real one.
-`refuse` (status, text): every call and every new stream is answered so. What streams say is `stream_delay` s late.
+`refuse` (status, text): the answer to every call and every new stream. Messages of streams are `stream_delay` s late.
 """
 import time
 from concurrent import futures

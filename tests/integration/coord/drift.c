@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process whose CLOCK_BOOTTIME is slow: where an honest clock counts 100 + DRIFT_PERCENT (of its
- * environment), it counts 100. Linked into a program, this is the clock its libraries find. */
+/* A slow CLOCK_BOOTTIME: while the kernel's clock counts 100 + DRIFT_PERCENT (of the environment),
+ * this one counts 100. A program that links this file, and its libraries, use it. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

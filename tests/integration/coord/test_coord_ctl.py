@@ -21,7 +21,7 @@ DIR = tempfile.TemporaryDirectory(prefix="muster-coord-")
 URL = sys.argv[2] if len(sys.argv) > 2 else f"file://{DIR.name}/store"
 # The shortest claim that every store takes; a held one is renewed three times in it.
 TTL = "3s"
-# And one for claims that are given back: a machine that stands still for seconds ends none of them.
+# And one for claims that are released: a machine that stalls for seconds ends none of them.
 LONG_TTL = "60s"
 
 
@@ -40,7 +40,7 @@ def words(command, *more):
 
 
 def run(command, *more, stdin=subprocess.DEVNULL):
-    """Again while a server that stood still for its second had not even said its first word: nothing was asked of it."""
+    """Runs the command, and again while the server had stalled and did not answer the connection: then nothing was sent to it."""
     def once():
         if hasattr(stdin, "seek"):
             stdin.seek(0)
@@ -108,7 +108,7 @@ def alive(pid):
 
 
 def command_pid(process):
-    """What the command printed as its own pid."""
+    """The pid that the command printed."""
     return int(process.stdout.readline())
 
 
@@ -156,7 +156,7 @@ def values():
 
 
 def bad_input():
-    """what is outside a limit is refused by its name"""
+    """a value outside of a limit is refused with the name of the limit"""
     bad(2, "INVALID/key", "create", "a//b")
     bad(2, "512", "create", "k" * 513)
     bad(2, "INVALID/key", "get", "with space")
@@ -295,7 +295,7 @@ def exec_excludes():
 
 def exec_keeps():
     """exec holds its slot for longer than a TTL"""
-    for attempt in range(4):  # a machine that stands still for a TTL ends the claim, and says nothing about exec
+    for attempt in range(4):  # a machine that stalls for a TTL ends the claim, which is no fault of exec
         group = new("exec")
         with running("exec", "--group", group, "--ttl", TTL, *SLEEPER) as holder:
             pid = command_pid(holder)

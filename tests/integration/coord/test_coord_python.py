@@ -80,7 +80,7 @@ def claims():
 def slots():
     """slots: acquire, holders, resize, keep and its loss"""
     def act(store, name):
-        reasons, told = [], threading.Event()
+        reasons, lost = [], threading.Event()
         first = store.acquire(name, slots=2, owner="a", ttl=TTL, value="va")
         second = store.acquire(name, slots=2, owner="b", ttl=TTL)
         check((first.slot, second.slot) == (0, 1), "lowest first")
@@ -89,15 +89,15 @@ def slots():
         check((count, [(h.slot, h.owner, h.value) for h in rows]) == (2, [(0, "a", b"va"), (1, "b", b"")]), "listed")
         store.resize(name, revision, 3)
         check(store.acquire(name, slots=3, owner="c", ttl=TTL).slot == 2, "one more")
-        second.keep(on_lost=lambda reason: (reasons.append(reason), told.set()))
+        second.keep(on_lost=lambda reason: (reasons.append(reason), lost.set()))
         store.delete(f"{name}/slot-0001", expected=m.FORCE)
-        check(told.wait(30) and second.lost.is_set() and len(reasons) == 1, f"told once: {reasons}")
+        check(lost.wait(30) and second.lost.is_set() and len(reasons) == 1, f"reported once: {reasons}")
         check(not second.alive, "and check() knows")
     on_each("slots", act)
 
 
 def let_go():
-    """a kept lease that is let go of is kept no longer, without waiting for the garbage collector"""
+    """a kept lease without a reference is kept no longer, also before the garbage collector runs"""
     def act(store, name):
         gc.disable()
         lease = store.create(name, ttl=TTL, owner="py").keep()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The etcd store over a real etcd: what Part D says of it (P01-P09), and what only its server can show.
+"""The etcd store over a real etcd: its cases of Part D (P01-P09), and cases that need access to the server.
 
 usage: test_etcd.py ACTOR PROTOC PROTO_ROOT [NAME]    (prints TAP)
 """
@@ -64,7 +64,7 @@ def p01_an_entry_deleted_with_a_command_line_ends_the_claim_though_its_lease_liv
 
 
 @test
-def p02_a_lease_revoked_by_an_administrator_takes_all_its_keys_and_each_is_told():
+def p02_a_lease_revoked_by_an_administrator_takes_all_its_keys_and_each_loss_is_reported():
     with Actor(ACTOR, ONE.url("/p02")) as a:
         before = set(ONE.leases())
         a.says("OK/created", "create", 1, "b/x", "v", 60000, "me")
@@ -412,7 +412,7 @@ def errors_of_the_server_have_our_names():
     with Between(ONE.ports[0], hook) as between, Actor(ACTOR, between.url("/err"), timeout_ms=700) as a:
         for status, text, want, doubt in table:
             says[:] = [(status, text)]
-            for _ in range(4):  # a machine that stands still for the whole call is another answer
+            for _ in range(4):  # a machine that stalls for the whole call gives another answer
                 got = a("create", 1, "k", "v", 0, "-")
                 if got["text"] != "etcd: no time left":
                     break
@@ -455,7 +455,7 @@ def prefixes_are_stores_of_their_own():
         b.says("NOT_FOUND", "get", "k")
         b.says("INVALID/other_store", "import", 1, a("export", 1)["blob"])
         b.says("OK/created", "create", 1, "k", "v", 0, "-")
-        check("muster/two/deep/k" in ONE.keys(), "where it stands")
+        check("muster/two/deep/k" in ONE.keys(), "in the server's keys")
 
 
 @test
@@ -474,7 +474,7 @@ def raw_entries_hold_the_bare_value_and_no_slots():
 
 
 @test
-def what_somebody_else_wrote_among_ours_is_corrupt_never_absent():
+def a_foreign_key_among_ours_is_corrupt_never_absent():
     with Actor(ACTOR, ONE.url("/foreign")) as a:
         ONE.put("muster/foreign/k", "not an envelope")
         a.says("UNAVAILABLE/corrupt", "get", "k")
@@ -489,7 +489,7 @@ def what_somebody_else_wrote_among_ours_is_corrupt_never_absent():
 
 
 @test
-def a_watch_tells_release_from_expiry():
+def a_watch_distinguishes_release_from_expiry():
     with Actor(ACTOR, ONE.url("/why")) as a, Actor(ACTOR, ONE.url("/why")) as dying:
         a.says("OK", "watch", 1, "b", 1)
         dying.says("OK/created", "create", 1, "b/dies", "v", TTL, "him")
@@ -533,8 +533,8 @@ def an_exported_lease_goes_on_in_another_process():
 
 
 @test
-def a_lease_that_ends_while_it_is_imported_is_told_as_ended_not_as_revoked():
-    """Its time is asked for, then its keys; between the two it ends."""
+def a_lease_that_ends_while_it_is_imported_is_reported_as_ended_not_as_revoked():
+    """The lease ends between the request for its time and the request for its keys."""
     def hook(method, request, forward):
         reply = forward()
         if method == "LeaseTimeToLive":

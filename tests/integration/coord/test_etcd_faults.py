@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The etcd store while members die, stop and are cut off: never two holders, told in time, no tight loop.
+"""The etcd store while members die, stop and are cut off: never two holders, losses reported in time, no tight loop.
 
 usage: test_etcd_faults.py ACTOR PROTOC PROTO_ROOT DRIFTING [--long] [NAME]    (prints TAP)
 
-Every verdict compares times of one clock (CLOCK_BOOTTIME of this host), told by the processes themselves.
+Every verdict compares times of one clock (CLOCK_BOOTTIME of this host), reported by the processes themselves.
 """
 import os
 import shutil
@@ -72,7 +72,7 @@ def cut_off(**way):
 
 
 class Churn:
-    """Holders that take and give one group's slots as fast as they can; who holds what, by their own clocks."""
+    """Holders that acquire and release one group's slots as fast as they can; their spans, by their own clocks."""
 
     def __init__(self, urls, group, slots, ttl=3000, timeout_ms=4000):
         self.group, self.slots, self.ttl, self.over, self.held, self.acquired = group, slots, ttl, False, [], 0
@@ -99,7 +99,7 @@ class Churn:
                 gone = actor("release", handle)
                 if handle in actor.lost:
                     lost = actor.lost.pop(handle)[0]["at"]
-                # Until when it may have acted: what it knew itself, never later than the check that said so.
+                # It may have acted until the end that it knew, never later than the check that reported the loss.
                 until = lost if lost else end["at"] if end["done"] == 0 else None
                 check(until is not None or gone["code"] != "OK", "a lease that is over was released as if it were not")
                 self.held.append((got["slot"], got["token"], began, until or began))
@@ -171,7 +171,7 @@ def l07_with_replies_lost_the_holder_stops_before_another_is_let_in():
 
 
 def overtake_a_slow_clock(percent):
-    """The slot of a holder whose clock is slow and whose server is gone is taken. What the old one thinks then, tokens."""
+    """Another client takes the slot of a holder with a slow clock and no server. Returns the old holder's own view, and the tokens."""
     ttl = 10000 if LONG else 5000
     with Cluster(1) as cluster:
         link, = cluster.link()
@@ -251,7 +251,7 @@ def l12_without_a_majority_nobody_can_acquire():
 
 
 @test
-def l13_a_leader_that_stands_still_ends_no_lease():
+def l13_a_paused_leader_ends_no_lease():
     ttl = 10000
     with Cluster(3) as cluster, Actor(ACTOR, cluster.url("/l13")) as holder, \
             Actor(ACTOR, cluster.url("/l13"), timeout_ms=2000) as other:
@@ -444,7 +444,7 @@ def never_answers(cluster):
         print(f"# silent server, 10 kept leases: {rate:.1f} connections a second, {100 * share:.1f} % of a core")
         check(rate < 5, "connections are bounded")
         check(share < 0.25, "it waits, it does not spin")
-        same("all told", len(a.lost), 10)
+        same("all losses reported", len(a.lost), 10)
         links[0].heal()
 
 

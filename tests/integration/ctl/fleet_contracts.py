@@ -25,8 +25,8 @@ def load(protoc, root):
 
 
 class Canned:
-    """A coordinator that gives the answers it is given: answers[path] is a message, or a function of (request,
-    context) that returns one, or a generator function that yields a stream of them. What was asked is in `asked` as (path, request, metadata)."""
+    """A coordinator with canned answers: answers[path] is a message, or a function of (request,
+    context) that returns one, or a generator function that yields a stream of them. Requests are in `asked` as (path, request, metadata)."""
 
     def __init__(self, methods, answers, credentials=None):
         self.methods, self.answers, self.asked = methods, answers, []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a machine that is paused a short time-out is up, rightly, while an attempt is still under way."""
+"""For commands with short time-outs, which may expire rightly when the machine stalls."""
 
 
 def in_time(ask, fits):
-    """What `ask(timeout)` says, with more and more time until it fits."""
+    """The result of `ask(timeout)`, repeated with longer time-outs until one is long enough."""
     for seconds in (3, 6, 12, 24):
         done = ask(f"{seconds}s")
         if fits(done):

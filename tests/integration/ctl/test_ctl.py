@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""musterctl against real coordinators: what it shows is what they hold, and every exit code is driven.
+"""musterctl against real coordinators: it shows their state, and every exit code is driven.
 
 usage: test_ctl.py MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-A stock gRPC client beside it says what the tables must be.
+The expected tables come from a stock gRPC client.
 """
 import datetime
 import json
@@ -186,7 +186,7 @@ def at_a_terminal(node, answer, *words):
 
 
 def asks():
-    """Who removes at a terminal is asked; --yes answers, and a script is not asked."""
+    """A removal at a terminal asks first; --yes answers, and a script is not asked."""
     with alone() as cluster:
         node = cluster.leader()
         for name in ("a", "b", "c"):
@@ -345,7 +345,7 @@ def instructions():
 
 
 def tls():
-    """Under TLS certificates decide: admin may write, readonly may look, nobody else gets in."""
+    """Under TLS certificates decide: admin may write, readonly may read, others are refused."""
     with tempfile.TemporaryDirectory() as certificates, Cluster(1, join=False) as cluster:
         node = cluster.nodes[0]
         host = node.grpc.rsplit(":", 1)[0]

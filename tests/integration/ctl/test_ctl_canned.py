@@ -4,8 +4,8 @@
 
 usage: test_ctl_canned.py MUSTERCTL STREAM_READER PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-What is shown, byte for byte; who is asked, how often and under which request id; what each ending of a call
-becomes. What a real coordinator does with the requests is test_ctl.py's.
+The output, byte for byte; the servers that are asked, how often and under which request id; the effect of each ending of a
+call. test_ctl.py has real coordinators.
 """
 import json
 import os
@@ -171,7 +171,7 @@ def a_cell_cannot_steer_the_terminal_and_wide_letters_keep_the_columns():
 
 
 @test
-def json_cannot_steer_the_terminal_either_and_reads_back_as_it_was():
+def json_cannot_control_the_terminal_either_and_reads_back_unchanged():
     shard = {"shard_id": "a\x1b\x9b\x80b", "address": "\u202ex\u2066y\u2069\u200e\u200f\u2028", "registered_at_unix_ns": NOON}
     with canned(ListShards={"shards": [shard]}) as server:
         text = good(server, "list-shards", "-o", "json")
@@ -301,7 +301,7 @@ ANSWERS = {"AssignDomain": {}, "UnassignDomain": {}, "RemoveShard": {}, "AddShar
 
 
 @test
-def every_write_sends_what_was_asked_for_under_an_id_and_says_that_it_was_done():
+def every_write_sends_its_request_under_an_id_and_confirms_it():
     with canned(**ANSWERS) as server:
         ids = set()
         for words, name, fields, said in WRITES:
@@ -352,7 +352,7 @@ def an_answer_that_is_lost_is_asked_for_again_under_the_same_id():
 
 
 @test
-def what_has_no_id_is_never_sent_twice():
+def a_request_without_an_id_is_never_sent_twice():
     with canned(RemoveReplica=says(grpc.StatusCode.UNAVAILABLE, "gone")) as server:
         done = ctl(server, "replica", "remove", "n3")
         same("not known", done.returncode, 6)
@@ -407,7 +407,7 @@ def a_read_is_never_in_doubt():
 
 
 @test
-def a_method_that_is_not_there_is_told_with_its_name():
+def a_missing_method_is_reported_with_its_name():
     with canned(ListShards={}) as server:
         done = ctl(server, "list-clusters")
         same("exit", done.returncode, 1)
@@ -427,7 +427,7 @@ def a_coordinator_that_does_not_serve_workers_is_not_called_another_program():
 
 
 @test
-def nobody_there_is_6_and_says_where_it_looked():
+def no_server_is_6_and_names_the_addresses():
     one, two = dead_address(), dead_address()
     done = run("list-shards", "--coordinator", f"{one},{two}")
     same("exit", (done.returncode, done.stdout), (6, ""))
@@ -532,7 +532,7 @@ def read(where, *words):
 
 
 @test
-def a_stream_is_read_to_its_end_from_whoever_leads():
+def a_stream_is_read_to_its_end_from_the_leader():
     with canned(SnapshotSave=chunks(3, 1 << 20, 0)) as leader:
         same("whole", read(leader.address), ["3", "1048576", "0", "OK "])
         with canned(SnapshotSave=follower_of(leader.address)) as follower:
@@ -553,7 +553,7 @@ def a_stream_that_breaks_is_an_error_and_not_begun_again():
 
 
 @test
-def who_has_enough_of_a_stream_says_why():
+def a_stream_that_its_reader_ends_reports_the_readers_reason():
     with canned(SnapshotSave=chunks(*range(100))) as server:
         same("two of them", read(server.address, "3"), ["0", "1", "NO_SPACE enough after 3"])
 
@@ -649,7 +649,7 @@ def one_address_is_enough_for_its_cluster():
 # -- the command line --
 
 @test
-def what_is_wrong_with_the_command_line_is_2_and_nothing_is_dialled():
+def a_wrong_command_line_is_2_and_nothing_is_dialled():
     files = ("cert", "key", "ca")
     parts = [{name for n, name in enumerate(files) if bits >> n & 1} for bits in range(1, 7)]  # T2: all six
     for why, words, says_what in (
@@ -691,7 +691,7 @@ def the_environment_says_where_the_coordinator_is():
 
 
 @test
-def who_may_call_what_is_printed_without_a_server():
+def the_access_table_is_printed_without_a_server():
     text = run("auth", "table").stdout
     has("a row", text, "/bigfleet.v1alpha1.Coordinator/ReportShard                      bigfleet://shard/<id>\n")
     rows = json.loads(run("auth", "table", "-o", "json").stdout)["methods"]
@@ -705,7 +705,7 @@ def who_may_call_what_is_printed_without_a_server():
 # -- under the other name --
 
 @test
-def under_the_name_bigfleetctl_it_takes_that_programs_command_lines():
+def under_the_name_bigfleetctl_musterctl_takes_that_programs_command_lines():
     with tempfile.TemporaryDirectory() as scratch, canned(ListShards=SHARDS, AssignDomain={}, UnassignDomain={},
                                                           RemoveShard=says(grpc.StatusCode.NOT_FOUND, "no s9")) as server:
         program = os.path.join(scratch, "bigfleetctl")

@@ -118,7 +118,7 @@ def diagnose(replicas, **more):
 
 
 def all_is_well():
-    """Nothing is wrong: every line says ok, for people and for programs."""
+    """A healthy fleet: every line is ok, for people and for programs."""
     with Pages() as one, Pages() as two, Pages() as three_:
         rows = diagnose(three([one, two, three_]))
         check(all(row[0] == "ok" for row in rows), f"nothing is wrong: {rows}")
@@ -132,7 +132,7 @@ def all_is_well():
 
 
 def clocks_disks_descriptors_certificates_versions():
-    """What the pages of a replica say: clock, disk, descriptors, certificate, build, readiness, lag."""
+    """The pages of a replica: clock, disk, descriptors, certificate, build, readiness, lag."""
     now = int(time.time())
     with Pages(ahead=3600, process_open_fds=9800, process_max_fds=10000, muster_tls_not_after_seconds=now - DAY) as one, \
             Pages(ahead=-9, muster_log_disk_full=1, process_open_fds=850, process_max_fds=1000, muster_tls_not_after_seconds=now + 3 * DAY,
@@ -158,7 +158,7 @@ def clocks_disks_descriptors_certificates_versions():
 
 
 def quorum_and_addresses():
-    """Voters that are silent, learners, replicas that cannot be looked at, nobody at all."""
+    """Silent voters, learners, replicas that cannot be queried, no server at all."""
     with Pages() as one:
         alone = three([one])
         finding(diagnose(alone), "warn", "quorum: 1 voter; none of them may fail")

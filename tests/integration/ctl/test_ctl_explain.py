@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""musterctl explain: what is said of a Need, a machine and a worker is based on what the fleet answers, here canned.
+"""musterctl explain: the explanation of a Need, a machine and a worker, from canned answers of the fleet.
 
 usage: test_ctl_explain.py MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-A real shard with its machines is ../shard/test_trouble.py's.
+../shard/test_trouble.py has a real shard with its machines.
 """
 import json
 import subprocess
@@ -73,7 +73,7 @@ def explain(server, *words):
 
 
 def explained(server, *words):
-    """{label: [what is said]}, with lines joined again, and the first line under ""."""
+    """{label: [text]}, with lines joined again, and the first line under ""."""
     done = explain(server, *words)
     same(f"{words} ends well", (done.returncode, done.stderr), (0, ""))
     said, label = {"": []}, ""

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""musterctl worker status, workers, partitions, checkpoints, work and what a person may do to workers, against canned answers.
+"""musterctl worker status, workers, partitions, checkpoints, work and the commands that change workers, against canned answers.
 
 usage: test_ctl_members.py MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-What is shown, byte for byte, and how each call ends; workers.md 24.11 by its numbers. What a real coordinator answers
-is the membership's own tests'.
+The output, byte for byte, and the ending of each call; workers.md 24.11 by its numbers. The membership's own tests have
+real coordinators.
 """
 import json
 import subprocess

@@ -262,7 +262,7 @@ def without_a_shard_all_are_asked():
 # -- why it takes long, and what is wrong with an address --
 
 @test
-def after_two_seconds_it_is_said_what_is_waited_for():
+def after_two_seconds_the_reason_of_the_wait_is_printed():
     def follows(_request, context):
         context.set_trailing_metadata((("grpc-retry-pushback-ms", "1"),))
         context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not leader")

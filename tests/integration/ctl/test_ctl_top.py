@@ -4,7 +4,7 @@
 
 usage: test_ctl_top.py MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-The terminal is a pty: what was written to it is kept, its modes are looked at before and after, its size changes.
+The terminal is a pty: its output is kept, its modes are compared before and after, its size changes.
 """
 import fcntl
 import os
@@ -103,7 +103,7 @@ def one_picture_has_every_part():
 
 
 @test
-def whoever_is_away_is_missing_with_the_reason():
+def a_shard_that_is_away_is_missing_with_the_reason():
     away = dead_address()
     with shard() as one, coordinator({"shard-0": one.address, "shard-1": away},
                                      more={MEMBERS + "ListWorkers": says(grpc.StatusCode.PERMISSION_DENIED, "not for you")}) as server:
@@ -151,8 +151,8 @@ def shards_are_asked_side_by_side():
 
 
 @test
-def what_does_not_fit_the_frame_is_counted():
-    """A mebibyte for everything: the first workers are there, the title says how many are not, and later parts are whole."""
+def workers_that_do_not_fit_the_frame_are_counted():
+    """A mebibyte for the frame: the first workers are shown, the title has the number of the others, and later parts are whole."""
     known = 30000
     with shard() as one, coordinator({"shard-0": one.address}, workers=known) as server:
         done = once(server)
@@ -166,7 +166,7 @@ def what_does_not_fit_the_frame_is_counted():
 
 
 class Terminal:
-    """A musterctl top in a pty; what it drew last, and how its terminal is set."""
+    """A musterctl top in a pty, with its last picture and the modes of its terminal."""
 
     def __init__(self, server, height=24, width=100, every="100ms", session=("setsid", "--ctty")):
         self.said = b""
@@ -200,7 +200,7 @@ class Terminal:
         os.write(self.master, keys)
 
     def ended(self):
-        """Its exit code, with all it said."""
+        """Its exit code and all its output."""
         end = time.monotonic() + PATIENCE
         while self.process.poll() is None:
             assert time.monotonic() < end, "it did not end"
@@ -231,7 +231,7 @@ class Terminal:
 
 
 def no_child_is_left(terminal):
-    """All of its session is gone: nobody asks the fleet in its name."""
+    """All processes of its session have ended, so none queries the fleet any more."""
     end = time.monotonic() + PATIENCE
     while True:
         left = subprocess.run(["ps", "-o", "pid=", "-s", str(terminal.process.pid)], capture_output=True, text=True, check=False).stdout.split()
@@ -298,7 +298,7 @@ def a_part_that_hangs_keeps_nobody_from_leaving():
 
 @test
 def a_terminal_that_is_gone_ends_it():
-    """Also where there is no SIGHUP, because the terminal is not the session's: what it writes does."""
+    """Also without SIGHUP, when the terminal is not the session's: then the failed write ends it."""
     with shard() as one, coordinator({"shard-0": one.address}) as server, Terminal(server, session=["setsid"]) as terminal:
         terminal.wait("a picture", terminal.picture)
         terminal.hang_up()

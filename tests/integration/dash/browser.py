@@ -6,7 +6,7 @@
         page.open("http://127.0.0.1:8790/raft")
         page.run("document.title")
 
-It keeps what a page said on its console and every address that was asked for.
+It keeps the console messages of a page and every address that the page requested.
 """
 import base64
 import json
@@ -164,7 +164,7 @@ class Page:
         return [e for e in self.browser.events if e.get("sessionId") == self.session]
 
     def complaints(self):
-        """What the page said of itself: exceptions, errors of the console, refusals of the policy."""
+        """The faults that the page reported: exceptions, errors of the console, refusals of the policy."""
         found = []
         for event in self.mine():
             params = event["params"]

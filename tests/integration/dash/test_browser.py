@@ -95,12 +95,12 @@ class Dev:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def ctl(self, *words):
-        """Asked again while an election is in the way: only for what may happen twice."""
+        """Repeats an idempotent command while there is an election."""
         wait_for(" ".join(words), lambda: subprocess.run([MUSTERCTL, *words], capture_output=True, timeout=90).returncode == 0)
 
 
 class Holder:
-    """Holds a slot of a group, or waits for one, until it is let go."""
+    """Holds a slot of a group, or waits for one, until release."""
 
     def __init__(self, dev, owner):
         self.process = subprocess.Popen([MUSTERCTL, "coord", "exec", "--group", "jobs", "--slots", "2", "--wait", "1h", "--owner", owner,
@@ -206,7 +206,7 @@ def by_keyboard(dev, browser):
 
 
 def quiet(dev, page, allowed=()):
-    """No complaint, and nobody else was asked."""
+    """No error on the console, and no request to another server."""
     said = [text for text in page.complaints() if not any(word in text for word in allowed)]
     check(said == [], f"{said}")
     host = urllib.parse.urlsplit(dev.base).netloc

@@ -25,7 +25,7 @@ SAID = re.compile(r"^  chaos +\d\d:\d\d:\d\d  (?:(killed|paused) (\S+?)(?:, [^(]
 
 
 class Dev:
-    """`muster dev` in a directory of its own, and what it says."""
+    """`muster dev` in a directory of its own, and its output."""
 
     def __init__(self, *options):
         self.dir = tempfile.mkdtemp(prefix="muster-chaos-")
@@ -53,7 +53,7 @@ class Dev:
             return out.read()
 
     def said(self):
-        """What chaos did, in order: (deed, who, pid), or ("back", who, 0)."""
+        """The acts of chaos in order: (act, part, pid), or ("back", part, 0)."""
         return [(deed or "back", who or back, int(pid or 0)) for deed, who, pid, back in SAID.findall(self.text())]
 
     def children(self):
@@ -61,7 +61,7 @@ class Dev:
         return [int(pid) for pid in found.stdout.split()]
 
     def page(self, node, path):
-        """Of a coordinator, by its row in the table; asked once."""
+        """The pid of a coordinator, from its row in the table; read once."""
         base = re.search(rf"^  {node} .*(http://\S+) +\d+$", self.text(), re.M)[1]
         with urllib.request.urlopen(base + path, timeout=PATIENCE) as answer:
             return answer.read().decode()
@@ -79,7 +79,7 @@ class Dev:
 
 
 def edited(dev, name):
-    """By somebody who looks whether it was taken: what is written into a file that is just replaced is gone with it."""
+    """Edits the file until the edit is accepted: an edit of a file that is being replaced is lost."""
     if not dev.file(name).endswith("# mine\n"):
         with open(os.path.join(dev.data, name), "a", encoding="utf-8") as file:
             file.write("# mine\n")
@@ -122,7 +122,7 @@ def allocated(directory):
 
 
 def demo():
-    """What a newcomer sees first, and what it costs them on disk; stdout and stderr come to the same place, as on a terminal."""
+    """The first output for a new user, and the disk space; stdout and stderr are one stream, as on a terminal."""
     with Dev("--demand-every", "1h") as dev:
         lines = dev.text().split("\nready\n")[0].splitlines()
         check(re.match(r" *dashboard +http://\S+/ +admin token: \w{32}$", lines[0]), f"the first line: {lines[0]}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard over plain HTTP: every route, who may act, and what hostile clients get."""
+"""The dashboard over plain HTTP: every route, the permission to act, and the answers to hostile clients."""
 import concurrent.futures
 import http.client
 import json
@@ -84,7 +84,7 @@ def split(address):
 
 
 def raw(node, data, patience=PATIENCE):
-    """What is answered to these bytes; who has heard enough may hang up before they are all out."""
+    """The answer to these bytes; the server may close before all of them are sent."""
     answer = b""
     with socket.create_connection(split(node.http), patience) as line:
         line.settimeout(patience)
@@ -137,7 +137,7 @@ def data():
         check(disk["replica_id"] == self["replica_id"] and disk["log_bytes"] > 0 and disk["disk_free"] > 0, f"{disk}")
         wait_for("the domain", lambda: one.json("/api/topology").get("domains", {}).get("assignments") == [
             {"topology_key": "zone", "topology_value": "z<1>", "shard_id": "far"}])
-        # a shard that nobody reaches is said to be so, and holds nothing up
+        # an unreachable shard is shown as such, and delays nothing
         wait_for("why", lambda: any(s["shard_id"] == "far" and s["why"] for s in one.json("/api/needs").get("shards", ())))
         check("not served here" in json.dumps(one.json("/api/workers")) or one.json("/api/workers").get("status"),
               f"{one.json('/api/workers')}")
@@ -191,7 +191,7 @@ def actions():
 
 
 def claims():
-    """A claim is shown with its holder and released by force; values of keys are for who has the token."""
+    """A claim is shown with its holder and released by force; values of keys need the token."""
     with One().start() as one:
         one.node.call(STORE + "Create", key=b"job", value=b"v", ttl_ms=600000, owner="ann", lease_id=bytes(range(16)))
         one.node.call(STORE + "Put", key=b"conf/a", value=b"secret")
@@ -213,7 +213,7 @@ def claims():
 
 
 def groups():
-    """A group is shown with its slots and with who waits for one, as long as somebody holds one."""
+    """A group is shown with its slots and its waiters while a slot is held."""
     with One().start() as one:
         client = Client(one.node)
         held = [new_id(), new_id()]
@@ -233,7 +233,7 @@ def groups():
 
 
 def over_tls():
-    """Under TLS it asks the coordinators with its own certificate, as a reader who is known; and may act."""
+    """Under TLS the dashboard queries the coordinators with its own certificate, as a known reader, and may act."""
     cluster = One()
     cluster.over_tls()
     with cluster.start() as one:
@@ -289,7 +289,7 @@ def by_certificate():
         session = one.json("/api/session")
         check(session["admin"] is True and session["admin_by"] == "certificate", f"{session}")
         check(one.keys("conf/")["keys"][0]["value"] == "secret", "values are for administrators")
-        # The browser shows it to every reader: what another site can send is refused.
+        # The browser shows it to every reader: requests of another site are refused.
         for why, expected, headers in (("a form", 415, {"Content_Type": "text/plain"}), ("no type", 415, {"Content_Type": None}),
                                        ("another site", 403, {"Origin": "https://evil.example"})):
             status, answer = one.act(move, Authorization=None, **headers)
@@ -313,7 +313,7 @@ def by_certificate():
 
 
 def as_reader():
-    """Under TLS shards are dialled as the reader that was given for it, and as nobody more."""
+    """Under TLS shards are dialled with the configured reader's certificate only."""
     cluster = One()
     cluster.over_tls()
     tls, seen = os.path.join(cluster.dir, "tls"), set()
@@ -322,7 +322,7 @@ def as_reader():
     cluster.nodes[0].options += ["--dashboard-cert-file", tls + "/readonly.pem", "--dashboard-key-file", tls + "/readonly.key.pem"]
 
     class Shard(grpc.GenericRpcHandler):
-        """Knows nothing, and remembers who asked."""
+        """A server without data that records its callers."""
 
         def service(self, details):
             def refuse(_, context):
@@ -412,7 +412,7 @@ def token_of_its_own():
 
 
 def token_that_cannot_be_written():
-    """A token file that cannot be made, as on a full disk: the replica starts, the log warns, and nobody may act."""
+    """A token file that cannot be made, as on a full disk: the replica starts, the log warns, and every action is refused."""
     cluster = One()
     path = "/proc/self/dashboard-token"  # nobody can make a file there, root neither
     cluster.nodes[0].options = ["--dashboard-token-file", path]
@@ -426,9 +426,9 @@ def token_that_cannot_be_written():
 
 
 def open_to_the_network():
-    """A listener that is open without TLS shows the warning, and nobody may act, token or not."""
+    """An open listener without TLS shows the warning and refuses every action, with or without the token."""
     everywhere = One("--insecure")
-    # its own port, that nobody else of this machine has on the address of this process
+    # its own port, which no other process of this machine uses on this process's address
     everywhere.nodes[0].options += ["--http-listen", "[::]:0"]
     with everywhere.start() as one:
         address = re.search(r"http=\S*:(\d+)", one.node.text())
@@ -468,7 +468,7 @@ def hostile():
                 ("two hosts' worth of lies", b"GET http://evil.example/raft HTTP/1.1\r\nHost: x\r\n\r\n", (b" 400", b" 404", b" 200"))):
             answer = raw(one.node, data)
             check(answer == b"" or any(code in answer[:20] for code in good), f"{what}: {answer[:80]}")
-        # slow readers and writers hold their own line and nobody else's
+        # slow readers and writers block only their own connection
         slow = []
         try:
             for number in range(40):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random requests of one generator to two servers of the etcd API; their answers must be the same.
 
-A sequence is data: it says everything by numbers counted from where it begins (revisions from the base, leases by their
+A sequence is data: all its numbers count from its begin (revisions from the base, leases by their
 place), so it can be run again on the same servers, shortened, and printed. Before each sequence both key spaces are
-emptied and compacted. What may differ: ids in headers, how long a lease still has, in which order leases and their keys
+emptied and compacted. The following may differ: ids in headers, how long a lease still has, in which order leases and their keys
 are listed. Events are compared watcher by watcher, however they were divided into responses.
 
-Left out is what 3.4.23 answers by chance or otherwise than the specification: a watch from exactly the compacted
+Cases are left out in which 3.4.23 answers by chance or against the specification: a watch from exactly the compacted
 revision, and prev_kv of an event that was on its way during a compaction (C10; watchers are waited for before one); in
 one transaction a deletion up to the end of all keys, and two transactions side by side, of which it does not see that
 they meet (C3 Txn 6); the header of a transaction inside another, which it leaves empty (C2); a limit with
@@ -188,7 +188,7 @@ class Watches:
                 self.arrived.notify_all()
 
     def until(self, what, ready):
-        """Waits for `ready` of the responses so far; what it found."""
+        """Waits until `ready` of the responses so far is true; returns its result."""
         with self.arrived:
             end = time.monotonic() + PATIENCE
             while not (found := ready(self.responses)):
@@ -271,7 +271,7 @@ class Server:
         return number - self.base if number >= self.base else number
 
     def received(self, message):
-        """What was answered, with revisions counted from the base."""
+        """The answer, with revisions counted from the base."""
         out = {}
         for field, value in message.ListFields():
             name = field.name
@@ -370,7 +370,7 @@ class Server:
         return self.seen(made.watch_id)["marks"]    # events may be there already, or later
 
     def seen(self, watch_id):
-        """What this watcher was sent so far; checks what holds of one server alone."""
+        """The events of this watcher so far; checks the rules that hold for one server alone."""
         last = 0
         for response in self.watches.responses:
             if response.watch_id != watch_id or not response.events:
@@ -467,16 +467,16 @@ class Differential:
         if not found:
             return
         text = [f"seed {seed}, {count} requests: {self.servers[0].name} and {self.servers[1].name} differ at "
-                f"{found[0]}", *told_of(self.servers, [*sequence, ["sync", {}]], found)]
+                f"{found[0]}", *answers_of(self.servers, [*sequence, ["sync", {}]], found)]
         small = self.shortest(sequence[:found[0] + 1])
         found = self.differs(small)
         text.append(f"the shortest found, {len(small)} requests" + ("" if found else " (which did not differ again)"))
         text += [f"  {what} {fields}" for what, fields in small]
         if found:
-            text += told_of(self.servers, [*small, ["sync", {}]], found)
+            text += answers_of(self.servers, [*small, ["sync", {}]], found)
         raise Difference("\n# ".join(text))
 
 
-def told_of(servers, sequence, found):
+def answers_of(servers, sequence, found):
     place, answers = found
     return [f"  asked: {sequence[place]}", *(f"  {s.name}: {a}" for s, a in zip(servers, answers))]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Debian's etcdctl and python3-etcd3 are asked to do, and what must come of it: the cases of D14.
+"""The cases of D14: commands for Debian's etcdctl and python3-etcd3, with the expected results.
 
-Each is a function of a Target and runs unchanged against real etcd, so that what is expected here is what etcd does.
+Each is a function of a Target and runs unchanged against real etcd, which confirms the expected results.
 """
 import json
 import os
@@ -32,13 +32,13 @@ class Target:
                               env=self.environment)
 
     def ctl(self, *words, text=None):
-        """What it prints; it must succeed."""
+        """Its output; it must succeed."""
         done = self.run(*words, text=text)
         check(done.returncode == 0, f"{self.name}: etcdctl {words}: {done.returncode} {done.stdout}{done.stderr}")
         return done.stdout
 
     def fails(self, *words, text=None):
-        """What it complains of; it must not succeed."""
+        """Its error; it must fail."""
         done = self.run(*words, text=text)
         check(done.returncode != 0, f"{self.name}: etcdctl {words} succeeded: {done.stdout}")
         return done.stderr
@@ -75,7 +75,7 @@ class Background:
         self.process.stdin.flush()
 
     def end(self, number=signal.SIGTERM):
-        """Its exit code, once all it said is read."""
+        """Its exit code, after all its output is read."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         code = self.process.wait(PATIENCE)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""etcd's API of real coordinators, by a stock gRPC client: what the tests here share.
+"""etcd's API of real coordinators, by a stock gRPC client: shared by the tests of this folder.
 
 usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
     with Etcds(3) as cluster: cluster.start().formed(); kv = Client(cluster.nodes[0]); kv.put(b"k", b"v")
 
 A client asks the node's own listener for etcd (node.etcd), or with port="grpc" its gRPC port. Errors are grpc.RpcError;
-refused() says code and text of one.
+refused() returns code and text of one.
 """
 import os
 import sys
@@ -63,7 +63,7 @@ class Etcds(Cluster):
         super().__exit__(kind, error, trace)
 
     def ready(self):
-        """All are voters and somebody leads."""
+        """All are voters, and there is a leader."""
         self.start()
         self.formed()
         return self
@@ -119,8 +119,7 @@ class Client:
 
 
 def patiently(function):
-    """What it answers, asked again while the answer is only that another time may say more; for what may happen
-    twice."""
+    """The answer to an idempotent call, which is repeated while the answer is temporary."""
     answers = []
 
     def once():

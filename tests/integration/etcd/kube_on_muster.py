@@ -27,7 +27,7 @@ PATIENCE = int(os.environ.get("MUSTER_TEST_PATIENCE", "180"))
 
 
 class Api:
-    """One connection that is kept; asked again while the server says that another time may say more."""
+    """One kept connection; a call is repeated while its status is temporary."""
 
     def __init__(self, server):
         self.server, self.connection = server, None

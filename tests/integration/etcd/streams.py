@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of etcd's API, by a stock gRPC client: what is asked, and what has come so far."""
+"""Streams of etcd's API, by a stock gRPC client: the requests, and the responses so far."""
 import queue
 import threading
 import time
@@ -8,7 +8,7 @@ from etcds import ELECTION, LEASE, METHODS, PATIENCE, WATCH, check, grpc, messag
 
 
 class Stream:
-    """A call of both directions. Responses are read as they come, unless it is `deaf`: then when hear() says so."""
+    """A bidirectional call. Responses are read as they come; when it is `deaf`, only by hear()."""
 
     def __init__(self, channel, path, metadata=(), deaf=False):
         method = METHODS[path]
@@ -49,7 +49,7 @@ class Stream:
         self.requests.put(self.make(**fields))
 
     def until(self, what, found):
-        """Waits for `found` of the responses so far to be true; what it was."""
+        """Waits until `found` of the responses so far is true; returns its result."""
         with self.arrived:
             end = time.monotonic() + PATIENCE
             while not (answer := found(self.responses)):
@@ -71,7 +71,7 @@ class Watch(Stream):
         self.created = 0
 
     def create(self, key, end=b"", **fields):
-        """What the request is answered."""
+        """The response to the request."""
         self.ask(create_request={"key": key, "range_end": end, **fields})
         self.created += 1
         return self.until("created", lambda all_: [r for r in all_ if r.created][self.created - 1:])[0]

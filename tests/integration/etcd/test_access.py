@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may what by etcd's API: certificates of an authority of the store's own, mapped to prefixes; on every replica,
-so also of calls that are passed on."""
+"""Permissions in etcd's API: certificates of an authority of the store's own, mapped to prefixes; on every replica,
+so also for calls that are forwarded."""
 import os
 import subprocess
 
@@ -51,13 +51,13 @@ class Doors(Etcds):
         return Client(channel=grpc.secure_channel(getattr(node, port), grpc.ssl_channel_credentials(*files), options=CHANNEL))
 
     def client(self, node, name, kind="store", authority=None, port="etcd"):
-        """Of this name, at that replica."""
+        """A client with the certificate of this name, at that replica."""
         credentials = grpc.ssl_channel_credentials(*self.certificate(name, kind, authority))
         return Client(channel=grpc.secure_channel(getattr(node, port), credentials, options=CHANNEL))
 
 
 def outcome(function):
-    """What it is refused with, when that is not only for now; (0, "") when it is not."""
+    """The permanent refusal of a call; (0, "") when it succeeds."""
     def once():
         answer = refused(function)
         return answer if answer[0] != 14 else None
@@ -104,8 +104,8 @@ def prefixes():
 
 
 def watch_and_lease():
-    """A watch is of keys that may be read, else it is created and canceled as denied; a lease is revoked, and its keys
-    sent, by who may do that to every key under it"""
+    """A watch needs the right to read its keys, else it is created and canceled as denied; a caller may revoke a lease, or
+    list its keys, with the right for every key under it"""
     fine = (0, "")
     with Doors(1) as cluster:
         cluster.ready()
@@ -144,8 +144,8 @@ def watch_and_lease():
 
 
 def locks_and_elections():
-    """A lock and an election are their keys: who may write below the name has it, at the leader and at a follower, and who
-    may read is answered"""
+    """A lock and an election are their keys: a caller with write access below the name can acquire, at the leader and at a
+    follower, and one with read access can query"""
     fine, denied = (0, ""), DENIED
     with Doors(2) as cluster:
         cluster.ready()

@@ -149,7 +149,7 @@ def interrupted():
 
 
 def mistakes():
-    """What is wrong is said, with the exit code for it"""
+    """A fault is named, with its exit code"""
     ours = Both.ours
     check("etcd:// or etcds:// is needed" in copy("import", "--from", "http://x", ours=ours, code=2), "a scheme")
     check("--prefix says" in copy("import", "--from", "etcd://x/y", ours=ours, code=2), "a path")

@@ -58,7 +58,7 @@ def itself():
 
 
 def beside(replicas, seeds, count):
-    """So many sequences on etcd and on so many coordinators, every one of which is asked in turn."""
+    """Runs `count` sequences on etcd and on coordinators, each of which is asked in turn."""
     with etcd_cluster.Cluster() as etcd, etcds.Etcds(replicas, etcds.PATIENT) as ours:  # "no leader" would be a difference
         ours.ready()
         channels = [etcds.channel_of(node, port) for node in ours.nodes for port in ("etcd", "grpc")]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""X11 and X12: what Dynamo's discovery asks of etcd (coordination.md C9, T1), request by request, by a stock gRPC client.
+"""X11 and X12: the requests of Dynamo's discovery to etcd (coordination.md C9, T1), one by one, by a stock gRPC client.
 
 Dynamo itself is not run here; its Rust client is, by scripts/interop-rust (X10).
 """

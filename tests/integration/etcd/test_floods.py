@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is thrown at the port of etcd's clients: bytes that are no HTTP/2, frames at every limit, more writes than are
-taken at once. A neighbour's calls go on; each call is answered by name."""
+"""Floods of the port of etcd's clients: bytes that are no HTTP/2, frames at every limit, more writes than are
+accepted at once. Another client's calls go on; every refused call has a named error."""
 import collections
 import os
 import random
@@ -23,7 +23,7 @@ def frame(kind, flags, stream, body, length=None):
 
 
 def junk(draw):
-    """Of each kind: nothing, noise, noise behind a preface, frames that lie."""
+    """One of each kind: nothing, noise, noise behind a preface, frames with false lengths."""
     noise = draw.randbytes(draw.randrange(1, 400))
     return draw.choice((
         b"", noise, PREFACE[:draw.randrange(1, 24)], PREFACE + noise,
@@ -94,7 +94,7 @@ def frames():
 
 
 def flood():
-    """More writes than are taken at once, at a follower: each is done, or refused by name; nobody is left waiting"""
+    """More writes than are accepted at once, at a follower: each is done or refused by name, and none waits for ever"""
     leader = CLUSTER.leader()
     node = CLUSTER.others(leader)[0]
     method = coordinators.METHODS["etcdserverpb.KV/Put"]

@@ -16,7 +16,7 @@ HEADER = (("x-request-id", "6a1f0c1e-7e67-4f3c-9d0a-3c7f6f1d2b11"),)
 
 
 class Linked(Etcds):
-    """Three replicas; what one asks of another goes through the proxy of the other."""
+    """Three replicas; each replica's peers reach it through a proxy of its own."""
 
     def __init__(self):
         super().__init__(3, PATIENT)

@@ -205,7 +205,7 @@ def t07_filters():
         check(names(got) == want[:2] and got.count == 6 and got.more, f"{name}, limit: {got}")
     got = kv.range(b"t07/", after(b"t07/"), min_mod_revision=middle_mod, max_create_revision=middle_create)
     check(names(got) == [p.key for p in every if p.mod_revision >= middle_mod and p.create_revision <= middle_create], got)
-    # As concurrency's waiters ask for who is right before them.
+    # As the waiters of package concurrency ask for the key right before theirs.
     got = kv.range(b"t07/", after(b"t07/"), sort_order=2, sort_target=2, limit=1, max_create_revision=middle_create - 1)
     check([p.create_revision for p in got.kvs] == [sorted(p.create_revision for p in every)[1]], got)
 
@@ -571,7 +571,7 @@ def many_keys():
 
 
 def many_deletes():
-    """A range of more keys than one turn deletes: one revision, and nobody sees a part of it"""
+    """A range of more keys than one turn deletes: one revision, and no read sees a part of it"""
     kv, other, stop, seen = client(), client(), threading.Event(), set()
     for number in range(60):
         kv.txn([], [op_put(b"many/%05d" % (number * 100 + each)) for each in range(100)])

@@ -3,7 +3,7 @@
 """D13 of spec/coordination.md, leases, by a stock client: on real etcd as far as it goes, and on the coordinators.
 
 C10's incidents of leases: a list with entries that cannot be revoked (V08), what is left of a lease starting anew with
-each leader, a lease that a replica standing still ends (both: three_leaders).
+each leader, a lease that a paused replica ends (both: three_leaders).
 """
 import os
 import shutil
@@ -169,7 +169,7 @@ def v09_many(target):
 
 
 def never_reads(target):
-    """A stream that asks and does not read holds up nobody; what it asked for is answered in order when it reads"""
+    """A stream that sends and does not read delays no other; its answers come in order when it reads"""
     api = target.client()
     lease = api.grant(LONG).ID
     deaf_channel = grpc.insecure_channel(target.address, options=[("grpc.use_local_subchannel_pool", 1)])

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """etcd's Lock and Election services (C6) by a stock client: on real etcd, and on the coordinators.
 
-What both do is in COMMON. The coordinators alone: a lock is not given to who has lost its key (C6's rule, which etcd 3.4
-does not have), who comes in again writes its key again, so that a call that is given up takes no other call's key, any
-replica is asked, leaders die and hand over, a replica stops.
+COMMON has the cases of both. Cases of the coordinators alone: a client that lost its key gets no lock (C6's rule, which etcd 3.4
+does not have); a client that enters again writes its key again, so that an abandoned call deletes no other call's key; any
+replica is asked; leaders die and hand over; a replica stops.
 """
 import os
 import shutil
@@ -60,12 +60,12 @@ class Locks(Client):
         return self.call(ELECTION + "Leader", name=name)
 
     def keys(self, name):
-        """Of those who want it, the first one first."""
+        """The keys of all who want the lock, the first one first."""
         found = self.range(name + b"/", after(name + b"/"), sort_order=1, sort_target=2).kvs
         return [one.key for one in found]
 
     def queued(self, name, *keys):
-        """Exactly these want it, in this order; and who asked this endpoint has heard that it does."""
+        """Exactly these clients wait, in this order; and the callers of this endpoint have their entries."""
         wait_for(f"{keys}", lambda: self.keys(name) == list(keys))
 
 
@@ -106,7 +106,7 @@ def lock_and_unlock(target):
 
 
 def without_lease(target):
-    """Who names no lease is given one of a minute"""
+    """A call without a lease gets a lease of a minute"""
     api = target.client()
     for answer in (api.lock(b"none", 0).key, api.campaign(b"none-e", 0, b"v").leader.key):
         held = api.range(answer).kvs[0]
@@ -134,7 +134,7 @@ def words(target):
 
 
 def in_order(target):
-    """100 wait: each has its turn when the one created before it goes, and nobody else then"""
+    """100 wait: each gets the lock when the one created before it leaves, and no other does then"""
     api = target.client()
     leases = {b"fifo/%x" % lease: lease for lease in (api.grant() for _ in range(101))}
     waits = {key: api.locking(b"fifo", lease, timeout=20 * PATIENCE) for key, lease in leases.items()}
@@ -151,7 +151,7 @@ def in_order(target):
 
 
 def gone(target):
-    """Who hangs up while it waits leaves the queue; who came after it moves up"""
+    """A waiter that hangs up leaves the queue, and the next one moves up"""
     api = target.client()
     holder, lost, last = (api.grant() for _ in range(3))
     held = api.lock(b"gone", holder).key
@@ -188,7 +188,7 @@ def passed_on(target):
 
 
 def elections(target):
-    """Campaign, Leader, Proclaim, Resign; who does not lead any more proclaims nothing, and resigns"""
+    """Campaign, Leader, Proclaim, Resign; a former leader cannot proclaim, and can resign"""
     api = target.client()
     one, two = api.grant(), api.grant()
     key = b"el/%x" % one
@@ -272,7 +272,7 @@ def cases_of(target, cases=COMMON):
 
 def expired_of(target):
     def expired():
-        """Who loses its key while it waits is answered at once, and never has the lock"""
+        """A waiter that loses its key is answered at once, and never has the lock"""
         api = target.client()
         holder, lease = api.grant(), api.grant()
         api.lock(b"x", holder)
@@ -292,7 +292,7 @@ def expired_of(target):
 
 def too_late_of(target):
     def too_late():
-        """Whose time is up while it waits leaves the queue, also when it had only just come in"""
+        """A waiter whose deadline passes leaves the queue, also when it has just entered"""
         api = target.client()
         holder = api.grant()
         held, won = api.lock(b"late", holder).key, api.campaign(b"late-e", holder, b"v").leader.key
@@ -315,7 +315,7 @@ def too_late_of(target):
 
 def any_replica_of(cluster):
     def any_replica():
-        """Any replica is asked for a lock, an election and its leaders; who hangs up at one leaves at all"""
+        """Any replica serves a lock, an election and its leaders; a client that hangs up at one leaves at all"""
         leader = cluster.leader()
         apis = [Locks(node) for node in (leader, *cluster.others(leader))]
         leases = [apis[i].grant() for i in range(3)]
@@ -353,7 +353,7 @@ def any_replica_of(cluster):
 
 def given_up_at_one_replica_of(cluster):
     def given_up_at_one_replica():
-        """Who gives up a call at one replica and asks another with the same lease keeps its place, and the lock"""
+        """A client that repeats its call at another replica with the same lease keeps its place, and the lock"""
         leader = cluster.leader()
         one, two = (Locks(node) for node in cluster.others(leader))
         api = Locks(leader)
@@ -383,7 +383,7 @@ def given_up_at_one_replica_of(cluster):
 
 def leader_hands_over_of(cluster):
     def leader_hands_over():
-        """Who waits at the leader does not notice that another one leads"""
+        """A waiter at the leader keeps waiting when another replica becomes leader"""
         leader = cluster.leader()
         heir = cluster.others(leader)[0]
         api = Locks(leader)
@@ -401,7 +401,7 @@ def leader_hands_over_of(cluster):
 
 def replica_stops_of(cluster):
     def replica_stops():
-        """A replica that stops says so to who waits and observes there; with its lease it has its place at another"""
+        """A replica that stops ends the calls of waiters and observers; with its lease a waiter has its place at another"""
         leader = cluster.leader()
         leaves, other = cluster.others(leader)
         api, there = Locks(leader), Locks(leaves)
@@ -425,7 +425,7 @@ def replica_stops_of(cluster):
 
 def leader_dies_after(others):
     def leader_dies():
-        """Who waits at a follower does not notice that the leader dies, and has its turn; so does who observes"""
+        """A waiter at a follower keeps waiting when the leader dies, and gets its turn; an observer continues, too"""
         others.__exit__(None, None, None)   # these take their addresses
         with Etcds(3, ("--election", "5s")) as cluster:
             dies(cluster.ready())

@@ -45,7 +45,7 @@ def members():
     cluster = Shared.cluster
     listeners = sorted("http://" + each.etcd for each in cluster.nodes)
     for node in cluster.nodes:
-        # what they listen at is entered once the cluster's level has it, which may be after all are voters
+        # their addresses are entered when the cluster's level allows it, which may be after all are voters
         wait_for("listeners are listed", lambda: sorted(url for member in ask(node, CLUSTER + "MemberList").members
                                                       for url in member.clientURLs) == listeners)
         for linearizable in (False, True):
@@ -131,7 +131,7 @@ def small_answers():
 
 
 def add_and_update():
-    """C6 MemberAdd and MemberUpdate by etcdctl: judged as etcd judges them; what is left says how a replica joins"""
+    """C6 MemberAdd and MemberUpdate by etcdctl: checked as by etcd; a valid call returns how a replica joins"""
     cluster = Shared.cluster
     ctl = drives.Target("three coordinators", [node.etcd for node in cluster.nodes])
     listed = {member["name"]: member for member in ctl.json("member", "list")["members"]}

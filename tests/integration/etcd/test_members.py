@@ -13,7 +13,7 @@ REMOVED = (14, "etcdserver: server stopped: this replica was removed from the cl
 
 
 def any_replica():
-    """Whatever is asked of whichever replica, at either port, is answered as by one"""
+    """Every request to any replica, at either port, is answered as by one server"""
     with Etcds(3) as cluster:
         cluster.ready()
         asked = [Client(node, port) for node in cluster.nodes for port in ("etcd", "grpc")]
@@ -39,11 +39,11 @@ def any_replica():
 
 
 def own_writes():
-    """Who writes through a replica finds it there at once, serializable, too; a watch from now on does not get it"""
+    """A client finds its write at once at the replica that it used, serializable, too; a later watch does not report it"""
     with Etcds(3) as cluster:
         cluster.ready()
         for node in cluster.nodes:
-            # hasleader: a replica that does not know one says so, instead of showing what it has
+            # hasleader: a replica without a leader returns an error instead of its own state
             kv, key = Client(node, metadata=(("hasleader", "true"),)), b"own/" + node.name.encode()
             for number in range(20):
                 value = b"%d" % number
@@ -107,7 +107,7 @@ def the_same_everywhere():
 
 
 def writes_that_were_answered(cluster, rounds):
-    """Writers count up in keys of their own while replicas are killed; what each saw acknowledged is there."""
+    """Writers count up in keys of their own while replicas are killed; every acknowledged value is there."""
     seen, stop, last = {}, threading.Event(), [0]
 
     def write(number):
@@ -197,7 +197,7 @@ def paused_leader():
 
 
 def removed():
-    """What a replica served by itself ends with the reason once it was removed, though nobody notifies it"""
+    """A removed replica ends its own streams with the reason, without a notice of its removal"""
     with Etcds(3) as cluster:
         cluster.ready()
         gone, asked = cluster.others(cluster.leader())
@@ -231,7 +231,7 @@ def removed():
             check(refused(lambda: kv.call("etcdserverpb.Cluster/MemberList")) == REMOVED, "so is its list")
         check(refused(lambda: alone.put(b"gone/k", b"x"))[0] == 14, "and it can ask nobody")
         gone.kill()
-        gone.start()    # anew: it asks for its place
+        gone.start()    # starts again and asks for its place
         cluster.formed(3)
         back = Client(channel=cluster.dial_etcd(gone.etcd))
         check(patiently(lambda: back.range(b"gone/k")).kvs[0].value == b"w", "and is one of them again")

@@ -25,7 +25,7 @@ SETTLE = 0.3  # how long silence is listened to: only what should not come could
 
 
 class Target:
-    """What is asked: one server of either kind."""
+    """The server under test, of either kind."""
 
     def __init__(self, name, client, real=False):
         self.name, self.client, self.real = name, client, real
@@ -177,7 +177,7 @@ def u09_refused(target):
 
 
 def u10_notify(target):
-    """U10: quiet is sent as the revision of now, to who asked for it"""
+    """U10: without changes the present revision is sent to watchers that asked for progress"""
     kv = target.client()
     with Watch(kv) as watch:
         watch.create(b"u10", progress_notify=True)
@@ -252,11 +252,11 @@ def u12_large(target):
 
 
 def u13_stalls(target):
-    """U13: who does not read gets everything later, in order; others are sent theirs meanwhile"""
+    """U13: a watcher that does not read gets everything later, in order; others get their events meanwhile"""
     kv = target.client()
     count, size = (100_000, 200) if LONG else (3000, 2000)
     with Watch(Client(channel=target.channel()), deaf=True) as deaf, Watch(kv) as other:
-        # From a revision on: nothing says to who does not hear that its watch is there.
+        # From a revision on, because a client that does not read cannot learn that its watch exists.
         deaf.ask(create_request={"key": b"u13/", "range_end": after(b"u13/"), "start_revision": kv.revision() + 1})
         other.create(b"u13/", after(b"u13/"))
         time.sleep(SETTLE)      # so that it mostly is
@@ -293,7 +293,7 @@ def u15_lease(target):
 
 
 def never_reads(target):
-    """50 watchers that never read cost their own positions: 40 MB for each are not held for them; nobody else waits"""
+    """50 watchers that never read cost their own positions: 40 MB for each are not buffered; no other watcher waits"""
     def resident():
         with open(f"/proc/{target.pid()}/statm", encoding="ascii") as numbers:
             return int(numbers.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What Debian's python3-etcd3 is asked to do (X09), on a server that is there.
+"""Calls of Debian's python3-etcd3 (X09), on a running server.
 
 usage: with_etcd3.py HOST PORT MEMBERS
 """

@@ -94,7 +94,7 @@ def shimmed(**what):
 
 
 def contents(directory):
-    """What is in its files, by path; but for who runs on it."""
+    """The content of its files by path, without the pid file."""
     found = {}
     for path in glob.glob(directory + "/**", recursive=True):
         if os.path.isfile(path) and os.path.basename(path) not in ("LOCK", "PID"):
@@ -146,7 +146,7 @@ class Coordinator(Process):
         check(code == 0, f"{self.name} ended with {code}")
 
     def listening(self):
-        """A stock client that met nobody waits for seconds before it tries again; so look first."""
+        """A stock client that could not connect waits for seconds before it tries again, so check the port first."""
         host, port = self.grpc.rsplit(":", 1)
         try:
             with socket.create_connection((host, int(port)), 20):
@@ -179,7 +179,7 @@ class Coordinator(Process):
             return 0, str(error)
 
     def replicas(self):
-        """What it lists as the leader; None when it cannot."""
+        """The leader that the replica reports; None when it knows none."""
         if not self.running() or not self.listening():
             return None
         try:
@@ -258,7 +258,7 @@ class Cluster:
         return [node for node in self.nodes if node not in these]
 
     def leader(self, among=None):
-        """One that lists the replicas and says that it leads itself; waits for one."""
+        """Waits for a replica that lists the replicas and itself as their leader."""
         def look():
             for node in among or self.nodes:
                 for replica in node.replicas() or ():
@@ -268,8 +268,7 @@ class Cluster:
         return wait_for("a leader", look)
 
     def asked(self, path, among=None, **fields):
-        """The answer of the leader, and code_of it. Asked again while an election is in the way: only for what may
-        happen twice."""
+        """The answer of the leader, and code_of it. An idempotent call, which is repeated while there is an election."""
         def once():
             answers = []
             how = code_of(lambda: answers.append(self.leader(among).call(path, **fields)))
@@ -284,7 +283,7 @@ class Cluster:
         return answer
 
     def formed(self, count=None, among=None):
-        """Waits until so many voters, and nobody else, are members; the list."""
+        """Waits until the members are exactly `count` voters; returns the list."""
         count = count or len(self.nodes)
 
         def look():

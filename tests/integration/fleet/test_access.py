@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may call what: every kind of certificate against every method of both contracts (wire.md 2 and facts T2, T4
+"""Access rules: every kind of certificate against every method of both contracts (wire.md 2 and facts T2, T4
 to T12 of its 9.5, design.md 5), and certificates that change under a running coordinator.
 
-The table below is the specification's, written down again: src/rpc/access_table.c must come to the same.
+The table below repeats the specification: src/rpc/access_table.c must agree with it.
 """
 import hashlib
 import os
@@ -32,7 +32,7 @@ def openssl(*words):
 
 
 def forge(name, names="", days="1", ca=TLS):
-    """What musterctl would not issue; `names` as openssl's subjectAltName."""
+    """A certificate that musterctl does not issue; `names` as openssl's subjectAltName."""
     base = os.path.join(TLS, name)
     openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
             base + ".key.pem", "-subj", "/CN=forged", "-out", base + ".csr")
@@ -94,7 +94,7 @@ def status(channel, path):
 # -- cases --
 
 def the_matrix():
-    """Each certificate against each method, at the leader: in, out, or not even heard."""
+    """Each certificate against each method, at the leader: accepted, refused, or no connection."""
     leader = CLUSTER.leader()
     for name, opens in MATRIX.items():
         with dial(leader, name) as channel:
@@ -117,7 +117,7 @@ def the_matrix():
 
 
 def at_a_follower():
-    """A follower refuses whom the leader would refuse, and names the leader to nobody else."""
+    """A follower refuses the callers that the leader would refuse, and names the leader to no refused caller."""
     leader = CLUSTER.leader()
     follower = CLUSTER.others(leader)[0]
     for name in ("readonly", "shard-s1", "nameless"):
@@ -133,7 +133,7 @@ def at_a_follower():
 
 
 def shards_report_for_themselves():
-    """T9: a shard's certificate reports that shard and no other; an administrator reports nobody."""
+    """T9: a shard's certificate may report for that shard and no other; an administrator for none."""
     leader = CLUSTER.leader()
     for name, shard, want in (("shard-s1", "s1", CODE.OK), ("shard-s1", "s2", CODE.PERMISSION_DENIED),
                               ("shard-s1", "s1x", CODE.PERMISSION_DENIED), ("shard-s1", "", CODE.INVALID_ARGUMENT),
@@ -208,7 +208,7 @@ def certificates_change():
         wait_for("all is well", lambda node=node, good=good: served(node, context) == good)
     victim = CLUSTER.leader()
     victim.call(FLEET + "TransferLeadership")  # who is left would wait long for its end
-    victim.kill()  # connections are made anew, with what is in the files now
+    victim.kill()  # new connections use the present files
     CLUSTER.leader(CLUSTER.others(victim)).call(FLEET + "AddShard", shard_id="after")
     victim.start()
     CLUSTER.formed()

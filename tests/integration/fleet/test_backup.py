@@ -134,7 +134,7 @@ def archive_of_the_original():
 
 
 def nothing_to_save():
-    """Of empty tables nothing is saved; followers name the leader; a backup is had all the same."""
+    """Empty tables are not saved; followers name the leader; a backup still works."""
     with Cluster(3, PATIENT).start() as cluster:
         cluster.formed()
         leader = cluster.leader()
@@ -153,7 +153,7 @@ def nothing_to_save():
 
 
 def one_at_a_time():
-    """A stream that nobody reads holds one place; the next caller is refused with that reason, and has it afterwards."""
+    """A stream without a reader holds one place; the next caller is refused with that reason, and gets the place later."""
     with Cluster(1, join=False) as cluster:
         node = restored(cluster, 200000)
         method = METHODS[FLEET + "Backup"]
@@ -326,15 +326,15 @@ def damaged():
 # -- kill -9 --
 
 def holds(node):
-    """What `muster check` says of the snapshot in its directory, which must be sound."""
+    """The report of `muster check` about the snapshot in the directory, which must be sound."""
     said = run(MUSTER, "check", node.dir).stdout
     line = next(line for line in said.splitlines() if line.startswith("snapshot: "))
     return re.sub(r"term \d+", "term", line)  # another one in each restore: it is above all earlier ones
 
 
 def restored_step_by_step(node, archive, begin, *words):
-    """Kills a restore instead of its first step, its second, and so on; what it left behind each time is "old", "half"
-    (refused until it is restored), "none" or "new". `begin` makes the directory. Ends with one that was let be."""
+    """Kills a restore at its first step, its second, and so on; yields the state of the directory each time: "old", "half"
+    (refused until it is restored), "none" or "new". `begin` makes the directory. The last restore is not killed."""
     left, step, done = set(), 0, None
     begin()
     old = holds(node) if os.path.exists(node.dir) else None
@@ -458,7 +458,7 @@ def killed_export():
         # with the old ones; a third beside them; that one as the latest; and without the oldest
         check(ways == {(2, "old"), (3, "old"), (3, "new"), (2, "new")}, f"{step} steps met {ways}")
         print(f"# {step - 1} steps")
-        # what a life that died left is swept by the next, whenever it died
+        # the next run removes the leftovers of a killed one, wherever it was killed
         for step in (2, step // 2, step - 1):
             copy(kept, exports)
             node.environment = shimmed(KILL_AT=step, ONLY=exports)

@@ -74,7 +74,7 @@ def three():
 
 
 def cluster_of(node):
-    """Of its FORMAT, its PROMISE or its BOOTSTRAP."""
+    """The fields of its FORMAT, its PROMISE or its BOOTSTRAP."""
     def read(name, what="cluster"):
         with open(os.path.join(node.dir, name), encoding="ascii") as file:
             return dict(line.split(" ", 1) for line in file.read().splitlines())[what]
@@ -82,7 +82,7 @@ def cluster_of(node):
 
 
 def waits(node):
-    """Its /readyz says what it waits for; "" while it does not."""
+    """The condition that its /readyz names; "" for none."""
     code, text = node.page("/readyz")
     return text if code == 503 and "waiting to bootstrap a cluster" in text else ""
 

@@ -31,7 +31,7 @@ def assigned(cluster, value, among=None):
 
 
 def probes(node, timeout=PATIENCE):
-    """Of one replica, or of the present leader of a cluster."""
+    """A client of one replica, or of the present leader of a cluster."""
     ask = node.ask if isinstance(node, Cluster) else node.call
     rows = ask(COORDINATOR + "ListDomainAssignments", timeout=timeout).assignments
     return {row.topology_value for row in rows if row.topology_key == "probe"}

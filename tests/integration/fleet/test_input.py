@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input for coordinators: what is too large, cut off or nonsense on each port, and data directories that are
-damaged, too new or another cluster's. Each is refused in words, nothing is lost, and everybody else is served."""
+"""Bad input for coordinators: too large, cut off or invalid input on each port, and data directories that are
+damaged, too new or another cluster's. Each is refused with a reason, nothing is lost, and other clients are served."""
 import glob
 import os
 import shutil
@@ -74,7 +74,7 @@ def too_large_is_refused():
 
 
 def hang_up_after(address, data):
-    """Sends, and reads until the other side ends; what came."""
+    """Sends, reads until the other side ends, and returns the bytes."""
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), 60) as peer:
         peer.settimeout(60)
@@ -151,7 +151,7 @@ def rewrite(path, offset, size, salt, change):
 
 
 def ends_badly(node, *words):
-    """Starts it; it must end by itself, not with 0, and say these words. What it says."""
+    """Starts the program, which must fail with these words; returns its output."""
     at = len(node.text())
     node.start()
     code = node.wait_end()
@@ -181,7 +181,7 @@ def whole_again(cluster, node):
 
 
 def commands_of_tomorrow():
-    """A command in the log that this release does not know: it does not run, says which entry, and loses nothing."""
+    """A command in the log that this release does not know: it does not run, names the entry, and loses nothing."""
     def version(record):
         struct.pack_into("<I", record, 48 + 8, 99)
 

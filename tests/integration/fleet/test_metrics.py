@@ -39,7 +39,7 @@ for one_of_them in CLUSTER.nodes:
 
 
 def scrape(nodes=None):
-    """The samples of each replica by name; what they show is kept in SEEN."""
+    """The samples of each replica by name; seen values are kept in SEEN."""
     found = {}
     for node in nodes or CLUSTER.nodes:
         samples = {}
@@ -142,7 +142,7 @@ def exports():
 
 
 def too_many_words():
-    """A shard that does not report and gets 16,385 domains: of the last of them nobody sent an instruction."""
+    """A shard that does not report and gets 16,385 domains: no instruction is sent for the last of them."""
     leader = CLUSTER.leader()
     leader.call(FLEET + "AddShard", shard_id="deaf")
     method = METHODS[COORDINATOR + "AssignDomain"]
@@ -187,7 +187,7 @@ def calls_under_way():
 
 
 def without_a_majority():
-    """A write that finds no majority; what waited for shards is dropped with the leadership."""
+    """A write without a majority; instructions that wait for shards are dropped with the leadership."""
     leader = CLUSTER.leader()
     report(leader, 8)
     leader.call(FLEET + "QueueInstruction", shard_ids=["a"], instruction={"unassign_domain": {}})
@@ -205,20 +205,20 @@ def without_a_majority():
 
 
 def silence():
-    """A shard that says nothing for --shard-silent-after is counted and reported; and again when it is back."""
+    """A shard without reports for --shard-silent-after is counted and reported, and again when it is back."""
     with Cluster(1, ["--shard-silent-after", "300ms"], join=False, first=8) as alone:
         node = alone.nodes[0].start()
         report(alone.leader(), 1)
         until("muster_coordinator_shards_silent", nodes=[node])
         wait_for("an event", lambda: any(one.get("event") == "shard-silent" for one in events(node)))
-        told_of = next(one for one in events(node) if one.get("event") == "shard-silent")
-        check(300 <= told_of["silent_ms"] < 60000, f"not the default of a minute: {told_of}")
+        event = next(one for one in events(node) if one.get("event") == "shard-silent")
+        check(300 <= event["silent_ms"] < 60000, f"not the default of a minute: {event}")
         report(node, 2)
         wait_for("and back", lambda: any(one.get("event") == "shard-back" for one in events(node)))
 
 
 def reported():
-    """Without any option: events, and an audit line for each change with who, what, to what and how it ended, everywhere."""
+    """Without any option: events, and on every replica an audit line for each change with caller, action, object and result."""
     kinds = {"leadership-gained", "leadership-lost", "leader-changed", "members-changed", "shard-first-seen",
              "shard-removed", "instruction-refused"}
     wait_for(f"all of {kinds}", lambda: kinds <= {one.get("event") for node in CLUSTER.nodes for one in events(node)})

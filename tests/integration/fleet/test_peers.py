@@ -43,7 +43,7 @@ def sanitized(node):
 
 
 class Judge:
-    """What an attack on the leader cost it."""
+    """The cost of an attack for the leader."""
 
     def __init__(self, cluster):
         self.cluster, self.leader = cluster, cluster.leader()

@@ -179,7 +179,7 @@ def administration():
         heir, gone = cluster.others(cluster.leader())
 
         def handed():
-            """Again while a starved machine elects another."""
+            """Repeats the call while a starved machine elects another leader."""
             cluster.asked(FLEET + "TransferLeadership", replica=heir.name)
             return cluster.leader() is heir
         wait_for("leadership goes where it is asked to", handed)
@@ -220,7 +220,7 @@ def name_twice():
         rest, new = cluster.others(gone), 0xffffffffffffff00
 
         def is_learner():
-            """Taken in once the old one counts as dead, and never caught up: nobody is there."""
+            """A new replica is admitted when the old one counts as dead; without a process it never catches up."""
             cluster.ask(FLEET + "JoinReplica", rest, replica_id=new, name=gone.name, raft_address=cluster.address(7, 1))
             return new in [replica.replica_id for replica in cluster.ask(FLEET + "ListReplicas", rest).replicas]
         wait_for("a second one of that name", is_learner)
@@ -236,7 +236,7 @@ def name_twice():
 
 
 def unclear_peer():
-    """Beside a peer that answers but does not say whether it has a log, no cluster is bootstrapped."""
+    """No cluster is bootstrapped while a peer answers without saying whether it has a log."""
     with Cluster(2) as cluster:
         node, peer = cluster.nodes
         server = grpc.server(ThreadPoolExecutor(1))  # it knows no method: UNIMPLEMENTED
@@ -303,7 +303,7 @@ def wrong_starts():
 
 
 def over_tls():
-    """With certificates all three ports speak TLS, replicas know each other by theirs, and nobody else gets in."""
+    """With certificates all three ports speak TLS, replicas know each other by theirs, and others are refused."""
     with Cluster(3) as cluster:
         cluster.over_tls().start()
         cluster.formed()

@@ -115,7 +115,7 @@ def any_ack_takes_it_off():
 
 
 class ReportClient(threading.Thread):
-    """A shard's report client as wire.md 3.1 has it, every 50 ms: its mark, what it carried out, what it refused."""
+    """A shard's report client as in wire.md 3.1, every 50 ms: its mark, its accepted and its refused instructions."""
 
     def __init__(self, shard, heard=lambda client, answer: None):
         super().__init__()
@@ -160,7 +160,7 @@ class ReportClient(threading.Thread):
             self.error = error
 
 
-def a_client_is_told():
+def a_client_receives_its_instruction():
     """K1: AssignDomain queued for a client that reports: carried out once with its rack, and off the queue."""
     with ReportClient("k1") as client:
         wait_for("its first report", lambda: client.mark > 0)
@@ -177,7 +177,7 @@ def a_client_is_told():
 
 
 def a_stale_word_is_refused():
-    """K2: a client that has heard of a later term refuses the instruction; its word takes it off the queue."""
+    """K2: a client that knows a later term refuses the instruction; its answer takes it off the queue."""
     def rise(client, answer):
         if answer.instructions:
             client.mark = max(client.mark, term + 1)  # another leader sent it, while this answer was on its way
@@ -215,8 +215,8 @@ def all_five_in_order():
           f"replaced, and now the newest: {got}")
 
 
-def owners_are_told():
-    """AssignDomain and UnassignDomain queue the word to the owner."""
+def owners_receive_their_instructions():
+    """AssignDomain and UnassignDomain queue an instruction for the owner."""
     for shard in ("own-a", "own-b"):
         ask(FLEET + "AddShard", shard_id=shard)
     domain = {"topology_key": "own", "topology_value": "x"}
@@ -446,7 +446,7 @@ def followers_name_the_leader():
     CLUSTER.formed()
 
     def asked(path, number):
-        """Asked again while it names no leader, or one of before: an election is under way."""
+        """Repeats the call while the answer names no leader, or an old one, because there is an election."""
         first = leader()
         node = CLUSTER.others(first)[number]
         got, text, trailers = code_of(lambda: any_call(node, path))
@@ -467,7 +467,7 @@ def followers_name_the_leader():
 
 
 def nobody_leads():
-    """N4: one that waits for its place answers FAILED_PRECONDITION and names nobody."""
+    """N4: a replica that waits to join answers FAILED_PRECONDITION and names no leader."""
     with Cluster(1, join=False, first=8) as lone:
         node = lone.nodes[0].start("--no-bootstrap")
         for path in OURS:
@@ -554,8 +554,8 @@ def none_left_out():
     check(not missing, f"no case of this file gets OK from: {missing}")
 
 
-CASES = [instruction_until_acked, any_ack_takes_it_off, a_client_is_told, a_stale_word_is_refused, all_five_in_order,
-         owners_are_told, self_registration, two_shards_by_themselves, reports_are_listed, reports_are_ordered,
+CASES = [instruction_until_acked, any_ack_takes_it_off, a_client_receives_its_instruction, a_stale_word_is_refused, all_five_in_order,
+         owners_receive_their_instructions, self_registration, two_shards_by_themselves, reports_are_listed, reports_are_ordered,
          domains_have_one_owner, shards_come_and_go, clusters_bind_once, quotas_and_providers, repeated_under_one_id,
          arguments, followers_name_the_leader, nobody_leads, soft_state_is_the_leaders, snapshot_save, backup,
          none_left_out]

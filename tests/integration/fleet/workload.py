@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A load over the coordinators, and the judgement afterwards.
 
-Writers assign domains, each once; another enters providers, and readers list those. At each Workload.judge the load
-rests, and: the states are equal, each assignment that was acknowledged is there, each that was refused
-is not, and no read was older than what had been acknowledged when it was asked. What ended without a word
-about it may be either (docs/coordinator.md: UNAVAILABLE without x-muster-applied).
+Writers assign domains, each once; another enters providers, and readers list those. Workload.judge pauses the load and
+checks that the states are equal, each acknowledged assignment is there, no refused one is, and no read was older than
+the acknowledgements before it. An assignment without an answer may be either (docs/coordinator.md: UNAVAILABLE without
+x-muster-applied).
 """
 import random
 import threading
@@ -21,11 +21,11 @@ OUTCOMES = ("done", "refused", "unknown")
 
 
 def outcome_of(error):
-    """Of a write that did not end well."""
+    """The outcome of a write that failed: refused or unknown."""
     trailers = dict(error.trailing_metadata() or ())
     if trailers.get("x-muster-applied") == "no":
         return "refused"
-    # NOT_FOUND, ALREADY_EXISTS and the like: the tables refused it. UNAVAILABLE with nobody there to take the
+    # NOT_FOUND, ALREADY_EXISTS and the like: the tables refused it. UNAVAILABLE without a server to take the
     # call is not distinguished from an answer that was lost.
     return "unknown" if error.code() in (CODE.UNAVAILABLE, CODE.DEADLINE_EXCEEDED, CODE.CANCELLED,
                                          CODE.UNKNOWN, CODE.INTERNAL) else "refused"
@@ -162,7 +162,7 @@ class Workload:
                          f"{self.reads - reads} reads since; last refusals: {refusals}") from None
 
     def ask(self, path, **fields):
-        """The answer of the present leader; what is asked may be done twice."""
+        """The answer of the present leader to an idempotent call."""
         def once():
             try:
                 return (self.cluster.leader().call(path, **fields),)

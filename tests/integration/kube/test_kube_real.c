@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/kube before a real kube-apiserver: TLS, credentials, verbs, pages, watches. */
+/* src/kube with a real kube-apiserver: TLS, credentials, verbs, pages, watches. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -165,7 +165,7 @@ TEST(a_pod_with_its_account_is_let_in_and_follows_its_token)
     setenv("KUBERNETES_SERVICE_PORT", port, 1);
     CHECK_OK("finds its account", kube_config_find(&options, &config, &note));
     CHECK_OK("opens", kube_open(&config, &kube, NULL));
-    CHECK_ERR("let in", get(kube, "nothing", NULL), ERR_NOT_FOUND);
+    CHECK_ERR("accepted", get(kube, "nothing", NULL), ERR_NOT_FOUND);
     write_file(directory, "token", "a-token-nobody-knows\n");
     CHECK_ERR("with the new token", get(kube, "nothing", NULL), ERR_UNAUTHENTICATED);
     write_file(directory, "token", "token-of-admin\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* k8s:// before a real kube-apiserver: D11, Q01 to Q11. One second is the backend's grain, so each
- * wait here is a few seconds long; what is asserted of time are lower bounds only. */
+/* k8s:// with a real kube-apiserver: D11, Q01 to Q11. One second is the backend's grain, so each
+ * wait here is a few seconds long; times have lower bounds only. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ static void sleep_ms(int64_t ms)
     usleep((useconds_t)(ms * 1000));
 }
 
-/* -- the store, and the hand that edits behind its back -- */
+/* -- the store, and foreign edits of its objects -- */
 
 static coord_store *open_store(const char *variable)
 {
@@ -232,10 +232,10 @@ TEST(q02_a_fresh_contender_waits_a_whole_ttl_and_grace_of_its_own_watching)
 
     check_code("held", first, COORD_OK, COORD_R_CREATED);
     CHECK_U64("the token is the revision", first.token, first.revision);
-    sleep_ms(TTL_MS + GRACE_MS + 500); /* dead for long, and nobody looked */
+    sleep_ms(TTL_MS + GRACE_MS + 500); /* expired long ago, and no client observed it */
     fresh = open_store("KUBE_ADMIN");
     int64_t took = take(fresh, "q02/key", &taken, &second);
-    CHECK("not before its own watching says so", took >= TTL_MS + GRACE_MS);
+    CHECK("not before its own observation ends", took >= TTL_MS + GRACE_MS);
     CHECK("a larger token", second.token > first.token);
     CHECK_I64("the old one", coord_renew(lease, NULL).code, COORD_EXPIRED);
     coord_lease_unref(lease);
@@ -441,7 +441,7 @@ TEST(q06_without_the_right_nothing_is_absent_and_the_holder_stops_in_time)
     let_in(kube);
     /* The server's own view of rights lags a moment. */
     for (began = now_ms(); coord_open(url, NULL, &store).code != COORD_OK;) {
-        CHECK("let in", now_ms() - began < LONG_MS);
+        CHECK("accepted in time", now_ms() - began < LONG_MS);
         sleep_ms(100);
     }
     atomic_store(&lost_count, 0);
@@ -579,14 +579,14 @@ TEST(q09_a_watch_that_is_too_old_begins_anew_and_says_so)
                COORD_OK, COORD_R_DELETED);
     /* The deletion may have come through before the cut. */
     if (next_event(watch, &event) == COORD_DELETE) next_event(watch, &event);
-    CHECK_I64("says so", event.type, COORD_RESYNC);
+    CHECK_I64("a resync", event.type, COORD_RESYNC);
     CHECK_I64("begins", next_event(watch, &event), COORD_SNAPSHOT_BEGIN);
     size_t entries = 0;
     bool deleted = false;
     while (next_event(watch, &event) == COORD_ENTRY) entries++;
     CHECK_I64("ends", event.type, COORD_SNAPSHOT_END);
     if (entries == 2) deleted = next_event(watch, &event) == COORD_DELETE;
-    CHECK("what is left", entries == 1 || deleted);
+    CHECK("the remaining entries", entries == 1 || deleted);
     check_code("three", create(other, "q09/c", 0, NULL, NULL), COORD_OK, COORD_R_CREATED);
     CHECK_I64("and on it goes", next_event(watch, &event), COORD_PUT);
     coord_watch_close(watch);
@@ -758,7 +758,7 @@ TEST(o1_a_claim_needs_both_lease_id_and_token)
     backend->ops->close(backend);
 }
 
-/* -- what a watch shows of a takeover -- */
+/* -- a takeover as a watch reports it -- */
 
 TEST(a_watch_that_showed_an_expiry_shows_the_next_holder_too)
 {

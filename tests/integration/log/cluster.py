@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replicas as real processes, a workload over them, and the judgement afterwards.
 
-What every test of this folder demands in the end (Workload.judge): all replicas hold the same state,
-each write that was acknowledged is there, each write that was refused is not, and no read was older
-than what had been acknowledged when it was asked. A write whose answer was lost may be either.
+Every test of this folder ends with Workload.judge: all replicas have the same state, each acknowledged write is there,
+no refused write is, and no read was older than the acknowledgements before it. A write without an answer may be either.
 """
 import atexit
 import os
@@ -127,7 +126,7 @@ class Process:
         self.process.send_signal(number)
 
     def pause(self):
-        """Comes back when it stands still."""
+        """Pauses the process; returns when it is stopped."""
         self.signal(signal.SIGSTOP)
         wait_for("stopped", lambda: self.run_state() == "T")
 
@@ -269,8 +268,8 @@ class Cluster:
         return wait_for("a leader", look)[1]
 
     def steady(self, quick):
-        """Before the start: all but one stay with a leader for a minute, however starved the machine is. That one is
-        there to be elected at all; when it would be elected again the others refuse."""
+        """Before the start: gives all nodes but one an election time-out of a minute, however starved the machine is. That
+        one can be elected first; the others refuse a second election of it."""
         for node in self.nodes.values():
             if node is not quick:
                 node.options = [*node.options, "--election", "60s"]
@@ -287,7 +286,7 @@ class Cluster:
         return [node for node in self.nodes.values() if node is not leader and node.running()]
 
     def write(self, line, among=None):
-        """Until it is acknowledged, by whoever leads. Only for what may happen twice."""
+        """Repeats the line at the leader until it is acknowledged. Only for idempotent lines."""
         def once():
             try:
                 answer = self.leader(among).ask(line, 10)
@@ -297,7 +296,7 @@ class Cluster:
         return fields(wait_for(line[:40], once))
 
     def read(self, lines, among=None):
-        """What whoever leads says to each. An election may come between: then all are asked again."""
+        """The leader's answer to each line. After an election all are asked again."""
         def once():
             try:
                 leader, answers = self.leader(among), {}
@@ -307,7 +306,7 @@ class Cluster:
                     answers[int(tag[1:])] = answer
             except (Gone, OSError):
                 return None
-            except ValueError:  # of a question before, when the one who was asked last had no time
+            except ValueError:  # an answer to an earlier question, which had timed out
                 leader.client.close()
                 return None
             if any(answer.lower().startswith(TRANSIENT) for answer in answers.values()):
@@ -355,8 +354,8 @@ class Cluster:
 # -- workload --
 
 class Workload:
-    """Writers of keys that are written once, one adder to a register, and readers of it. They run in
-    threads until stopped and ask whoever answers, deposed leaders too."""
+    """Writers of keys that are written once, one adder to a register, and readers of the register. They run in
+    threads until stopped and ask any replica that answers, deposed leaders too."""
 
     def __init__(self, cluster, writers=3, readers=2):
         self.cluster = cluster
@@ -396,7 +395,7 @@ class Workload:
         return {number: Client(node.text, 2.0) for number, node in list(self.cluster.nodes.items())}
 
     def rounds(self, rng):
-        """A client for each turn; stays with one that serves, moves on when told `moved`."""
+        """A client for each turn; stays with a replica that serves, and changes after the answer `moved`."""
         clients = self.clients()
         at = None
         while not self.halt.is_set():
@@ -471,7 +470,7 @@ class Workload:
         clients = self.clients()
         client = None
         while not self.halt.is_set():
-            if client is None or rng.random() < 0.2:  # mostly whoever answered last, a deposed leader perhaps
+            if client is None or rng.random() < 0.2:  # mostly the last replica that answered, perhaps a deposed leader
                 client = rng.choice(list(clients.values()))
             with self.lock:
                 low = self.added
@@ -558,8 +557,8 @@ def run_cases(cases, only=None):
 
 
 def leave(code):
-    """Ends with this code, or with 1 when what comes behind still goes wrong. All that is to be told is told by then: the
-    interpreter is not taken down piece by piece, in which threads of gRPC that are still about have crashed it."""
+    """Ends with this code, or with 1 when an exit handler fails. All output is written by then. The interpreter's own
+    shutdown is skipped, because threads of gRPC have crashed during it."""
     result = [code]
 
     def uncaught(kind, error, trace):

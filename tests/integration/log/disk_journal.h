@@ -2,10 +2,10 @@
 /* A record of every call by which a process changes files, from which power.py makes the disks that
  * a power cut at any moment could have left.
  *
- * One call at a time: a change and its record are made under one lock. A sync takes time, so it has
- * two records: what was written before its beginning is durable at its end. Times are of the clock
- * that all processes of the machine share: the journals of several replicas and what their clients
- * heard fall into one order. */
+ * A change and its record are made under one lock, so there is one call at a time. A sync takes
+ * time, so it has two records: bytes written before its begin are durable at its end. All processes
+ * of the machine share the clock of the records, so the journals of several replicas and the
+ * answers of their clients have one order. */
 #ifndef DISK_JOURNAL_H
 #define DISK_JOURNAL_H
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 enum journal_kind {
     JOURNAL_CREATE = 'C',     /* a file; text is its path */
-    JOURNAL_MAKE_DIR = 'M',   /* likewise */
+    JOURNAL_MAKE_DIR = 'M',   /* a directory; text is its path */
     JOURNAL_WRITE = 'W',      /* at `number`; text is the content */
     JOURNAL_TRUNCATE = 'T',   /* to `number` bytes */
     JOURNAL_RENAME = 'R',     /* text is both paths, each with its NUL */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded into a replica: makes its disk fail, its life end at a chosen call, or every change of
- * its files known. It counts the calls that change files; everything else is untouched.
+/* Preloaded into a replica: makes its disk fail, kills it at a chosen call, or records every change
+ * of its files. It counts the calls that change files; other calls are untouched.
  *
  *   MUSTER_TEST_DISK_KILL_AT=N      gone, as by kill -9, instead of its N-th such call
  *   MUSTER_TEST_DISK_KILL=FILE      once FILE exists, it is gone instead of its next such call
- *   MUSTER_TEST_DISK_ONLY=DIR       only calls about DIR and what is below it are counted for both
+ *   MUSTER_TEST_DISK_ONLY=DIR       only calls on DIR and below it are counted for both
  *   MUSTER_TEST_DISK_EIO=FILE       while FILE exists, the next fdatasync removes it and fails
  *   MUSTER_TEST_DISK_JOURNAL=FILE   all changes are recorded there (disk_journal.h) */
 #include <errno.h>

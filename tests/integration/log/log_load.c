@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Load from inside the leader's process: closed loop, so many proposals in flight, each replaced
- * when it is answered. What is measured is the log, not a protocol in front of it. */
+/* Load from inside the leader's process: a closed loop of proposals in flight, each replaced when
+ * it is answered. It measures the log, not a protocol in front of it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

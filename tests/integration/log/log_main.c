@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster-log: the replicated log as a program, to try, break and measure it: a replica with a machine
- * of registers, and muster's own offline tools over its directory. muster-log-mutants is the same
- * over the log with its planted bugs; the environment's MUSTER_TEST_MUTANT names the one that is
- * on. */
+/* muster-log: the replicated log as a program for tests and benches: a replica with a machine of
+ * registers, and muster's own offline tools over its directory. muster-log-mutants is the same
+ * program with the planted bugs of the log; MUSTER_TEST_MUTANT switches one of them on. */
 #include "common/program.h"
 #include "common/tables.h"
 #include "log_node.h"

@@ -19,7 +19,7 @@ def lines(part):
 
 
 def red(program, shim, musterctl, name, case, mutant):
-    """What the case said when it failed; None when it passed."""
+    """The output of a case that failed; None when it passed."""
     more = [musterctl] if name == "members" else []
     environment = dict(os.environ, MUSTER_TEST_MUTANT=mutant, MUSTER_TEST_PATIENCE="20")
     environment.pop("MUSTER_TEST_SANDBOX", None)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a power cut leaves of a disk, from the journal of all that was done to it (disk_journal.h).
+"""The disks that a power cut can leave, from the journal of all calls that changed the disk (disk_journal.h).
 
-Content that was synced survives. A write that was not is lost, kept or torn, each on its own. A name is
-durable once its directory was synced after it; of the others a cut takes what the form says:
+Synced content survives. A write that was not synced is lost, kept or torn, each on its own. A name is
+durable after a sync of its directory; the form decides about the other names:
   none   all that was not synced is lost
   order  names are kept up to some moment, as a file system with a journal does; writes as they fall
   any    each name goes its own way, but what builds on a lost one is lost, too; writes as they fall
-  all    everything is kept: what kill -9 leaves
+  all    everything is kept, as after kill -9
 Syncing a file says nothing about its name; a truncation that is lost takes all later writes to its file with
 it. The same rules as the simulator's disk (src/sim/sim_fs.h)."""
 import heapq

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mounts and networks of the test's own: the script starts itself again inside new namespaces, so that
 it leaves nothing behind. Host n is 10.77.0.n, the test itself OUTSIDE. Cutting is one-way: packets from one host to
-another vanish, and nobody is told."""
+another are dropped without an error."""
 import os
 import subprocess
 import sys
@@ -70,7 +70,7 @@ def neighbour(verb, source, target, more=""):
 
 
 def cut(source, target):
-    """Its packets go to an address of the wire that nobody has."""
+    """Sends its packets to an unused address of the wire."""
     neighbour("replace", source, target, "lladdr 02:00:00:00:00:01 nud permanent")
 
 

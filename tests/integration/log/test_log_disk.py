@@ -145,7 +145,7 @@ def majority_lost():
 
 
 def full_disk():
-    """A full disk: a leader hands over by itself, of a follower nobody notices."""
+    """A full disk: a leader transfers its leadership; a follower's full disk has no effect on clients."""
     sandbox.need()
     cluster = Cluster(PROGRAM, 3, [*SMALL, "--disk-reserve", "8MiB"])
     for node in cluster.nodes.values():
@@ -191,7 +191,7 @@ def fill(path, leave):
 
 
 def killed_at_every_step():
-    """kill -9 at any call that changes a file: what was acknowledged is there after the restart."""
+    """kill -9 at any call that changes a file: acknowledged writes are there after the restart."""
     rng = random.Random(SEED)
     cluster = Cluster(PROGRAM, 1, SMALL)
     node = cluster.nodes[1]

@@ -113,8 +113,8 @@ def remove(path, _):
 
 
 def patient_leader():
-    """Three replicas; the first is so patient that it leads on in its own eyes however long it hears nothing:
-    only asking a majority helps. What the others say to it comes through a wire that can be held."""
+    """Three replicas; the first has such long time-outs that it stays leader by its own view without any contact, so only
+    asking a majority helps. Messages of the others to it go through a wire that can be held."""
     cluster = Cluster(PROGRAM, 3, timing=())
     for node in cluster.nodes.values():
         node.options = ["--heartbeat", "50ms", "--election", "60s" if node.number == 1 else "300ms"]
@@ -143,7 +143,7 @@ def paused_leader():
                 wire.let_go()  # a starved machine elected another meanwhile
             term = int(old.status()["term"])
             old.pause()
-            # It finds these before anything that tells it of the new leader.
+            # It reads these before any message of the new leader.
             old.client.send("#r get key\n#w set ghost 1\n#a add ghosts 1")
             cluster.write("set key new", others)
             if LONG:
@@ -166,7 +166,7 @@ def paused_leader():
 
 
 def paused_with_a_write():
-    """A leader is paused with a write the others have: the next leader commits it, and it is not called refused."""
+    """A leader is paused with a write that the others have: the next leader commits it, and it is not answered as refused."""
     cluster, wire = patient_leader()
     with wire, cluster:
         for turn in range(3 if LONG else 1):
@@ -183,7 +183,7 @@ def paused_with_a_write():
                                                            for node in others))
                 if all(node.status()["term"] == before["term"] for node in others):
                     break
-                wire.let_go()  # likewise, and what they have is not this write
+                wire.let_go()  # the same, and they have another write
                 outstanding(old, {}, 1)
             old.pause()
             found, = cluster.read(["get lost"], others)
@@ -192,7 +192,7 @@ def paused_with_a_write():
             old.resume()
             wire.let_go()
             outstanding(old, answers, 1)
-            check(answers["#w"].lower().startswith(("ok", "err unknown")), f"it is there, and was told: {answers}")
+            check(answers["#w"].lower().startswith(("ok", "err unknown")), f"it is there, and was answered: {answers}")
             cluster.agree()
 
 
@@ -228,7 +228,7 @@ def pauses_under_load():
 
 
 def one_core_and_a_spinner():
-    """All replicas on one core beside a busy loop: the work goes on, and by the timers that ship nobody is elected anew."""
+    """All replicas on one core beside a busy loop: the work goes on, and with the shipped timers there is no election."""
     core = str(max(os.sched_getaffinity(0)))
     spinner = subprocess.Popen(["taskset", "-c", core, "setpriv", "--pdeathsig", "KILL", sys.executable, "-c",
                                 "while True: pass"])
@@ -242,9 +242,9 @@ def one_core_and_a_spinner():
             while time.monotonic() < end:
                 load.progress()
             now = cluster.leader().status()["term"]
-            told = f"term {term}, then {now}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
-            print(f"# elections: {told}")
-            check(not LONG or now == term, f"there was an election: {told}")
+            seen = f"term {term}, then {now}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+            print(f"# elections: {seen}")
+            check(not LONG or now == term, f"there was an election: {seen}")
             load.judge()
     finally:
         spinner.kill()

@@ -55,9 +55,9 @@ def addresses_change():
 
 
 def check_members(cluster):
-    """Those that are told of are these, all voters, where they listen."""
-    told = {word.replace("/leader", "") for word in cluster.read(["members"])[0].split()[1:]}
-    check(told == {f"{node.id}={node.raft}/voter" for node in cluster.nodes.values()}, f"members are {told}")
+    """The reported members are the nodes, all voters, at their addresses."""
+    reported = {word.replace("/leader", "") for word in cluster.read(["members"])[0].split()[1:]}
+    check(reported == {f"{node.id}={node.raft}/voter" for node in cluster.nodes.values()}, f"members are {reported}")
 
 
 def caught_up(cluster, node):
@@ -86,7 +86,7 @@ def hand_over(cluster, rng):
 
 
 def certificates(cluster):
-    """One for each replica, and an operator's, who may not speak on the Raft port."""
+    """A certificate for each replica, and an operator's, which the Raft port refuses."""
     pki = os.path.join(cluster.dir, "pki")
 
     def make(*words):

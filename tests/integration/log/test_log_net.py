@@ -58,7 +58,7 @@ def split_leader():
 
 
 def one_way():
-    """One-way cuts: a leader that is heard and hears nothing, and one that hears and is not heard."""
+    """One-way cuts: a leader that sends and receives nothing, and one that receives and cannot send."""
     sandbox.hosts(5)
     with Cluster(PROGRAM, 3, hosts=True) as cluster, Workload(cluster) as load:
         for deaf in (True, False) * (4 if LONG else 1):
@@ -73,7 +73,7 @@ def one_way():
 
 
 def a_follower_that_is_not_heard():
-    """A follower that hears nothing does not depose the leader when it is back."""
+    """A follower that received nothing does not depose the leader when it is back."""
     sandbox.hosts(5)
     cluster = Cluster(PROGRAM, 3, hosts=True)
     victim = cluster.nodes[3]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The power of all three replicas goes at once, at any moment: what was acknowledged is there afterwards.
+"""All three replicas lose power at once, at any moment: acknowledged writes are there afterwards.
 
-A life of the cluster is recorded call by call (disk_journal.h). Then, for chosen steps of it, the disks are
-made what a power cut at that step could have left (power.py), the replicas started on them, and everything
-that a client had heard before that moment is demanded of them.
+A life of the cluster is recorded call by call (disk_journal.h). For chosen steps the test makes disks that a
+power cut at that step could have left (power.py), starts the replicas on them, and checks everything that a
+client had received before that moment.
 
 usage: test_log_power.py MUSTER_LOG DISK_SHIM [PART OF A CASE'S NAME] [--long]    (prints TAP)
 """
@@ -28,7 +28,7 @@ SHOWN = 1024  # bytes of a value that `get` shows; the rest is in the hash of th
 
 
 class Heard:
-    """What clients were told, and when: (ns, key, value or ABSENT), (ns, index), (ns, term of a leader)."""
+    """What clients received, and when: (ns, key, value or ABSENT), (ns, index), (ns, term of a leader)."""
 
     def __init__(self, before=None):
         self.facts = [(0, key, value) for key, value in before.keys.items()] if before else []
@@ -67,7 +67,7 @@ class Writers:
     def guard(self, number):
         try:
             self.write(number, random.Random(f"{SEED} {self.name} {number}"))
-        except Exception as error:  # told by progress
+        except Exception as error:  # reported by progress
             self.wrong.append(repr(error))
 
     def write(self, number, rng):
@@ -124,7 +124,7 @@ class Life:
             check(line.startswith("node "), f"replica {node.number} did not start: {node.tail()}")
 
     def leader(self):
-        """Heard is only the term of one who says that it leads in it: any other may never have come to a disk."""
+        """Records only the term of a replica that reports itself as leader: other terms may never have reached a disk."""
         def look():
             leader = self.cluster.leader()
             status = leader.status()
@@ -142,7 +142,7 @@ class Life:
         self.steps = power.merged(self.journals)
 
     def cuts(self, chosen):
-        """At each chosen number of steps: what was known then. The disks are as after so many steps."""
+        """For each chosen number of steps: the facts known then, with the disks as after so many steps."""
         done = 0
         for at in sorted(chosen):
             for _, whose, record in self.steps[done:at]:
@@ -181,8 +181,8 @@ def journal_is_whole(life, node):
     for record in power.journal(life.journals[node.number]):
         disk.apply(record)
     disk.image(copy_dir, "all", random.Random(SEED))
-    was, told = power.tree(node.dir), power.tree(copy_dir)
-    wrong = [path for path in was.keys() | told.keys() if was.get(path) != told.get(path)]
+    was, rebuilt = power.tree(node.dir), power.tree(copy_dir)
+    wrong = [path for path in was.keys() | rebuilt.keys() if was.get(path) != rebuilt.get(path)]
     check(was and not wrong, f"not as the journal of {node.number} says: {sorted(wrong)}")
 
 
@@ -220,7 +220,7 @@ def revive(cluster, known, place):
 
 
 def ask_all(life, lines):
-    """Answers of whoever leads; asked again as a whole when it cannot say."""
+    """The leader's answers; all lines are asked again when it cannot answer."""
     def once():
         try:
             client = life.leader().client

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wire to a replica's Raft port that keeps what went through it and can be held: then nothing arrives until
-it is let go, and nothing is lost. What the replica says itself does not pass here; it dials the others."""
+"""A proxy before a replica's Raft port that records the traffic and can hold it: then nothing arrives until it is
+released, and nothing is lost. The replica's own messages do not pass the proxy, because the replica dials the others."""
 import socket
 import threading
 

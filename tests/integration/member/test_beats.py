@@ -16,7 +16,7 @@ def refused(channel, want, text, **fields):
 
 
 def wire_4_to_13():
-    """24.1: what a beat says, and what is wrong with it (4-13, 30)."""
+    """24.1: the fields of a beat, and their faults (4-13, 30)."""
     with Workers(1) as cluster:
         cluster.start().formed()
         channel = cluster.nodes[0].dialed()
@@ -50,7 +50,7 @@ def wire_4_to_13():
 
 
 def load_29():
-    """24.1: a load that is none is not taken, the beat is (29)."""
+    """24.1: an invalid load is ignored, its beat is accepted (29)."""
     with Workers(1) as cluster:
         cluster.start().formed()
         channel = cluster.nodes[0].dialed()

@@ -18,7 +18,7 @@ def with_settings(**sections):
 
 
 def own_stdout(node):
-    """Its standard output in a file of its own; the path."""
+    """Writes its standard output to a file; returns the path."""
     path = node.log + ".out"
     node.wrapper = ["sh", "-c", 'exec "$@" >>"$0"', path]
     return path
@@ -129,13 +129,13 @@ def give_up_15():
 
 
 def ctl_164():
-    """24.11: musterctl says what the pages say (164, 167)."""
+    """24.11: musterctl shows the same as the pages (164, 167)."""
     with Workers(1) as cluster:
         node = cluster.nodes[0]
         cluster.start().formed()
 
         def ctl(*words):
-            """Asked again while the machine is too slow for an answer."""
+            """Repeats the call while the machine is too slow for an answer."""
             def once():
                 done = subprocess.run([coordinators.MUSTERCTL, *words, "--coordinator", node.grpc], capture_output=True,
                                       text=True, timeout=coordinators.PATIENCE, check=False)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who falls silent, over real coordinators (workers.md 24.2 to 24.4). How long it takes is no verdict here: a machine that
-pauses makes it longer; tests/unit/member has the numbers."""
+"""Silent workers, over real coordinators (workers.md 24.2 to 24.4). Times are not judged here, because a machine that
+stalls makes them longer; tests/unit/member judges the numbers."""
 import json
 
 from workers import (DEAD, DRAINING, IDS, LONG, QUICK, REMOVED, RUN, SUSPECTED, T5, T6, T7, Beating, Workers,
@@ -13,7 +13,7 @@ def settings(**more):
 
 
 def failures(cluster, worker):
-    """Its failures as (event id, incarnation), each once."""
+    """The worker's failures as (event id, incarnation), each once."""
     return sorted({(line["attrs"]["event_id"], line["attrs"]["incarnation"]) for line in cluster.events("worker_failed")
                    if line["worker_id"] == worker})
 
@@ -63,7 +63,7 @@ def scope_80():
 
 
 def drained_46():
-    """24.2: who drains and falls silent has left, and was never failed (21, 46)."""
+    """24.2: a draining worker that falls silent has left, and never failed (21, 46)."""
     with Workers(1, settings()) as cluster:
         cluster.start().formed()
         channel = cluster.nodes[0].dialed()
@@ -97,7 +97,7 @@ def suspected_40():
 
 
 def unknown_38():
-    """24.2: an unknown worker's beat may be ignored or refused; another run's may be taken (10, 38)."""
+    """24.2: an unknown worker's beat may be ignored or refused; another run's may be accepted (10, 38)."""
     with Workers(1, {**settings(), "membership": {"unknown_beat": "ignore", "run_mismatch": "accept"}}) as cluster:
         cluster.start().formed()
         beat_until(cluster.nodes[0].dialed(), T6)
@@ -111,7 +111,7 @@ def unknown_38():
 
 
 def leader_killed_24():
-    """24.1: a leader is killed and nobody is failed for it (24, 140)."""
+    """24.1: a leader is killed, and no worker fails for it (24, 140)."""
     calm = {"transport": {"heartbeat_interval": "1s", "worker_self_fence_timeout": "280s",
                           "coordinator_failure_timeout": "300s", "clock_skew_budget": "250ms", "beat_reply_max": "200ms"}}
     with Workers(3, calm) as cluster:
@@ -152,7 +152,7 @@ def leaders_81_86():
 
 
 def no_majority_95():
-    """24.5: a leader without a majority acknowledges nothing, and answers all the same (25, 95)."""
+    """24.5: a leader without a majority acknowledges nothing, and still answers (25, 95)."""
     with Workers(3, {**settings(transport={**QUICK["transport"], "beat_reply_max": "200ms",
                                            "coordinator_failure_timeout": "300s", "worker_self_fence_timeout": "280s"})}) \
             as cluster:

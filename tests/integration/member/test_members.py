@@ -12,7 +12,7 @@ from link import Link
 
 
 def joins(cluster, worker, instance, channel=None):
-    """Registers and says READY; its incarnation."""
+    """Registers and beats READY; returns its incarnation."""
     answer = cluster.member("Register", worker_id=worker, run_id=RUN, instance=instance * 16, fences_itself=True)
     beat_until(channel or cluster.nodes[0].dialed(), worker, metadata=[("x-worker-instance", instance * 16)])
     return answer.incarnation
@@ -31,7 +31,7 @@ def all_owned(cluster, *workers):
 
 
 def give_back(cluster, worker, incarnation):
-    """Acknowledges whatever is being taken from it; how many."""
+    """Acknowledges all revoked partitions; returns their number."""
     assignment = cluster.member("GetAssignment", worker_id=worker, incarnation=incarnation)
     cluster.member("AckRevoke", worker_id=worker, incarnation=incarnation, revoked=[
         {"partition": one.partition, "grant_epoch": one.grant_epoch, "checkpoint": f"ckpt-{worker}-1"}
@@ -83,7 +83,7 @@ def push_142():
 
 
 def evicted_49():
-    """24.2: who is evicted is failed with a reason, and reset (41, 49)."""
+    """24.2: an evicted worker fails with a reason, and is reset (41, 49)."""
     with Workers(1) as cluster:
         cluster.start().formed()
         channel = cluster.nodes[0].dialed()
@@ -126,7 +126,7 @@ def control_14_to_18():
 
 
 def work_219_to_229():
-    """24.16: work is dispatched in order, done once, and comes back from who leaves (219-229), 24.1: 19."""
+    """24.16: work is dispatched in order, done once, and comes back from a worker that leaves (219-229), 24.1: 19."""
     with Workers(1) as cluster:
         cluster.start().formed()
         channel = cluster.nodes[0].dialed()

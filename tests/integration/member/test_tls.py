@@ -25,7 +25,7 @@ def foreign_worker_20():
         check(all(code == UNAVAILABLE for code, _ in worker.bad), f"20: {worker.bad}")
         check(cluster.reported(T6).count("worker_registered") == 1, f"20: {cluster.reported(T6)}")
         check(cluster.listed()[T6].standing == ACTIVE and cluster.listed()[T6].phase == 2, f"20: {cluster.listed()}")
-        # Our own interface is on the same connection; what people call is not.
+        # Our own interface is on the same connection; the one for people is not.
         channel = cluster.dial_worker(node, "worker-" + T6)
         request = message("muster.v1.RegisterRequest")(worker_id=T6, run_id=RUN, instance="ab" * 16, fences_itself=True)
         check(stub(channel, MEMBER + "Register")(request, timeout=60).incarnation == 1, "the same connection")
@@ -74,7 +74,7 @@ def names_of_the_fleet():
 
 
 def silent_246():
-    """24.17: connections that say nothing, or something else than TLS, disturb nobody (246)."""
+    """24.17: silent connections, and connections without TLS, disturb no worker (246)."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with Workers(1) as cluster:
@@ -136,7 +136,7 @@ def passed_on_23():
 
 
 def authority_189_190():
-    """24.13: the CA is made once, its key is nobody else's, and a later start finds it (189, 190, 196)."""
+    """24.13: the CA is made once, only its owner can read its key, and a later start finds it (189, 190, 196)."""
     with Workers(1) as cluster:
         cluster.start().formed()
         node = cluster.nodes[0]

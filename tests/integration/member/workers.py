@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coordinators that serve workers, and workers as a stock gRPC client plays them: what the tests here share.
+"""Coordinators that serve workers, and workers played by a stock gRPC client: shared by the tests of this folder.
 
 usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME] [--long]    (prints TAP)
 
-A foreign worker is rollout's protocol and nothing else: Beat with ids, a state and a due time. Statuses that say "another
-time" are asked again; how long anything takes is no verdict, unless a case of the specification is about it (--long).
+A foreign worker speaks rollout's protocol only: Beat with ids, a state and a due time. Calls with a temporary status are
+repeated. Times are not judged, unless a case of the specification is about them (--long).
 """
 import json
 import os
@@ -82,7 +82,7 @@ class Workers(Cluster):
         return [line for line in lines if topic in (None, line["kind"]["domain"]["topic"])]
 
     def reported(self, worker):
-        """What happened to a worker, in order: each event once, however often it was written."""
+        """The events of a worker in order, each once, also if it was written several times."""
         seen, topics = set(), []
         for line in self.events():
             if line["worker_id"] != worker:
@@ -94,7 +94,7 @@ class Workers(Cluster):
         return topics
 
     def member(self, name, **fields):
-        """Of any replica: followers pass it on."""
+        """A call to any replica: followers forward it."""
         return self.ask(MEMBER + name, **fields)
 
     def listed(self, standing=UNKNOWN):
@@ -104,7 +104,7 @@ class Workers(Cluster):
         return self.member("ClusterStatus")
 
     def certificate(self, name, uri=None):
-        """Of the run's CA: key and certificate of `name`, as grpc takes them."""
+        """Key and certificate of `name` from the run's CA, in grpc's form."""
         tls, out = self.nodes[0].tls_dir, os.path.join(self.dir, "leaf-" + name.replace("/", "-"))
         host = "" if "/" in name else f"DNS:{name},"
         with open(out + ".ext", "w", encoding="utf-8") as ext:

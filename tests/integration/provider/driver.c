@@ -11,7 +11,7 @@
  *        TAG END STATUS machines refused removed whole cursor|- pages id-checksum text...
  *        TAG running waiting connections sequence
  *
- * It ends with its input. */
+ * The driver ends at the end of its input. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -50,7 +50,7 @@ class World(provider_host.Host):
         return self.start(*more)
 
     def pid(self, machine, role):
-        """Of its process, or 0."""
+        """The pid of its process, or 0."""
         try:
             with open(os.path.join(self.hosts, machine, role + ".pid"), encoding="ascii") as file:
                 return int(file.read().split()[0])

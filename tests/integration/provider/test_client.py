@@ -120,7 +120,7 @@ def a_whole_life():
 
 
 def every_status():
-    """Each status is taken for what it is"""
+    """Each status has its own meaning"""
     ends = {"CANCELLED": "unknown", "UNKNOWN": "unknown", "INVALID_ARGUMENT": "refused", "DEADLINE_EXCEEDED": "unknown",
             "NOT_FOUND": "not-found", "ALREADY_EXISTS": "refused", "PERMISSION_DENIED": "refused",
             "RESOURCE_EXHAUSTED": "refused", "FAILED_PRECONDITION": "fenced", "ABORTED": "refused",
@@ -161,7 +161,7 @@ def unanswered(client, server, what, machines):
 
 
 def what_is_not_answered():
-    """A lost reply and a call that was never looked at are both not known; Get says"""
+    """A lost reply and an ignored call both have an unknown result, which Get shows"""
     server = Shared.new(10, lose_rate={"Create": 1})
     with Client(server.address) as client:
         lost = unanswered(client, server, "lost", [f"m-{n:06}" for n in range(1, 6)])
@@ -189,7 +189,7 @@ def many_at_once():
 
 def death_under_calls():
     """A provider that dies leaves calls not known; without one they are unsent; another is found by itself"""
-    # An address nobody else takes while nobody listens there.
+    # An address that stays reserved while no process listens there.
     server = provider("--machines", "5", "--set", "latency_ms=60000", "--listen",
                       "127." + ".".join(str(random.randrange(1, 255)) for _ in range(3)) + ":0")
     with Client(server.address) as client:

@@ -95,7 +95,7 @@ def configured():
 
 
 def fenced(*calls):
-    """Creates as (machine, epoch, sequence) of a shard nobody knows, and what each is answered."""
+    """Creates as (machine, epoch, sequence) of an unknown shard, each with its answer."""
     shard = f"shard-{next(FRESH)}"
     got = [call("Create", machine_id=machine, shard_id=shard, shard_epoch=epoch, sequence_number=sequence)
            for machine, epoch, sequence, _ in calls]
@@ -135,7 +135,7 @@ def p5_new_epoch():
 
 
 def p6_reading():
-    """P6: who is fenced may still read"""
+    """P6: a fenced shard may still read"""
     a, = machines()
     fenced((a, 9, 9, "ok"), (a, 1, 1, "FP"))
     ok("Get", id=a)

@@ -95,7 +95,7 @@ class Owner:
         self.done += 1
 
     def judge(self, api):
-        """What was answered is there: the operation, the state it leads to, the token."""
+        """Answered calls are there: the operation, the state it leads to, the token."""
         if self.operation is None:
             return
         record = api.ok("Get", id=self.machine)
@@ -152,7 +152,7 @@ def killed_under_load():
             for owner in owners:
                 owner.judge(api)
         rewrites = host.metric('muster_provider_state_rewrites_total{end="published"}')
-        print(f"# {sum(owner.done for owner in owners)} calls; in its last life the state was written anew {rewrites:.0f} times")
+        print(f"# {sum(owner.done for owner in owners)} calls; in its last life the state was rewritten {rewrites:.0f} times")
         api.close()
         check(host.stop() == 0, "ends in order")
 
@@ -191,7 +191,7 @@ def killed_with_a_newer_epoch():
 
 
 def dies_at_a_disk_call():
-    """kill -9 instead of any call that changes a file, also while the state is written anew: nothing answered is lost."""
+    """kill -9 instead of any call that changes a file, also while the state is rewritten: no answered call is lost."""
     dice = random.Random(SEED)
     calls = range(1, 90) if LONG else sorted(dice.sample(range(1, 90), 8))
     died = 0
@@ -283,7 +283,7 @@ def second_process():
 
 
 def hostile():
-    """Garbage, forged tokens, replayed bytes, huge metadata: refused, and the book says what it said."""
+    """Garbage, forged tokens, replayed bytes, huge metadata: refused, and the book is unchanged."""
     top = 2 ** 63 - 1
     with Directory() as directory, new_host(directory, machines=20) as host:
         api = connect(host)
@@ -310,7 +310,7 @@ def hostile():
         got = api.call("Configure", **configure, shard_metadata={f"k{i}": "x" * 100000 for i in range(60)})
         check(got == CODE.RESOURCE_EXHAUSTED, f"6 MB: {got}")
         check(api.ok("List").revision == before, "nothing of it changed anything")
-        # Forged tokens lock out nobody but the shard they name; that one on every machine, because an epoch counts for all.
+        # Forged tokens lock out only the shard that they name, on every machine, because an epoch counts for all.
         forged = {"machine_id": machine, "shard_id": "victim", "shard_epoch": top, "sequence_number": top}
         api.ok("Create", **forged)
         check(api.call("Create", **forged) == CODE.FAILED_PRECONDITION, "once")
@@ -358,7 +358,7 @@ def old_peers():
 
 
 def catalogue():
-    """The catalogue is read again by itself and on SIGHUP; a wrong one changes nothing and is said."""
+    """The catalogue is read again by itself and on SIGHUP; a wrong one changes nothing and is reported."""
     with Directory() as directory, new_host(directory, machines=10) as host:
         api = connect(host)
         host.sell(FAST.replace("price = 0.7", "price = 0.5"))
@@ -370,7 +370,7 @@ def catalogue():
         check({m.price_per_hour for m in api.ok("List").machines} == {0.5}, "as before")
         check(host.page("/readyz").startswith("ok"), "ready")
         check(host.metric('muster_provider_machines{state="Speculative"}') == 10, "counted")
-        # What drains may take its grace and no longer; what is created takes its time.
+        # A drain may take its grace and no longer; a create takes its time.
         host.sell(FAST.replace('create = "20ms"', 'create = "10d"'))
         wait_for("taken over", lambda: "catalogue reloaded" in host.text()[host.text().rfind("unknown key"):])
         machine = api.machines()[0]

@@ -4,7 +4,7 @@
 
 usage: test_verify.py DRIVER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-Each planted fault is tests/lib/provider.py with one method made wrong; what must fail, and nothing else, is beside it.
+Each planted fault is tests/lib/provider.py with one faulty method, and the list of exactly the checks that must fail.
 """
 import asyncio
 import json
@@ -548,7 +548,7 @@ def only_what_was_chosen():
 
 
 class Contended(Provider):
-    """Somebody else's cluster has the machine before ours comes."""
+    """Another cluster takes the machine before ours does."""
     async def finish(self, kind, machine):
         await super().finish(kind, machine)
         if kind == "Create":

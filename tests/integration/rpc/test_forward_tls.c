@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forwarding from a follower to the leader over real sockets, with real certificates: the leader
- * judges whom the call came from, never the replica that passes it on.
+ * judges the original caller, never the replica that forwards the call.
  *
- * A replica's certificate also says bigfleet://admin, so a leader that looked at its peer would let
- * everything through. The follower asks for nothing here: every verdict is the leader's. */
+ * A replica's certificate also names bigfleet://admin, so a leader that judged its peer would
+ * accept every call. The follower has no access rules here: every verdict is the leader's. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -115,7 +115,7 @@ static bool stays(void *service, struct rpc_call *call)
     return ((struct node *)service)->leads;
 }
 
-/* Answers with what the handler knows of its caller. */
+/* Answers with the handler's view of its caller. */
 static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str bytes)
 {
@@ -244,7 +244,7 @@ static void ask(enum who who, size_t node, const char *path, const struct tls_id
     buf_deinit(&claim);
 }
 
-/* -- what the leader says -- */
+/* -- the leader's answers -- */
 
 static const struct {
     const char *why;
@@ -291,7 +291,7 @@ TEST(the_leader_judges_whom_a_forwarded_call_came_from)
     close_pair();
 }
 
-/* -- who claims to be somebody else -- */
+/* -- callers that claim another identity -- */
 
 static const struct str admin_uri = {"bigfleet://admin", 16};
 static const struct tls_identity an_admin = {.uris = &admin_uri, .uri_count = 1};
@@ -334,7 +334,7 @@ TEST(without_tls_nobody_has_an_identity_and_no_claim_gives_one)
     open_pair(false);
     ask(NOBODY, FOLLOWER, "/t.T/Admin", NULL, false);
     CHECK_ERR("passed on", heard.err, ERR_OK);
-    CHECK_TEXT("as what it is", heard.answer, "plaintext");
+    CHECK_TEXT("as a plaintext caller", heard.answer, "plaintext");
     ask(NOBODY, LEADER, "/t.T/Admin", &an_admin, false);
     CHECK_TEXT("a claim is not looked at", heard.answer, "plaintext");
     ask(NOBODY, FOLLOWER, "/t.T/Stream", &an_admin, false);

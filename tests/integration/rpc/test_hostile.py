@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile peers over real sockets: what they cost the server, and whom.
+"""Hostile peers over real sockets: their cost for the server and for other clients.
 
 usage: test_hostile.py ECHO_SERVER [PART OF A CASE'S NAME]    (prints TAP)
 
 The client is HTTP/2 by hand. Each attack is judged three ways: how much the resident set of the
 server's process grew at its peak, whether the attacker's connections were closed (or rightly kept),
-and whether somebody else is served meanwhile and afterwards. Under a sanitizer, whose shadow memory
-drowns it, memory is printed and not judged.
+and whether another client is served meanwhile and afterwards. Under a sanitizer, whose shadow memory
+is larger, memory is printed and not judged.
 """
 import os
 import select
@@ -133,7 +133,7 @@ class Server:
             return any(word in line for line in file for word in ("libasan", "libtsan"))
 
     def alive(self):
-        """Somebody else's call is answered."""
+        """Checks that another client's call is answered."""
         try:
             return self.served()
         except OSError:
@@ -280,7 +280,7 @@ CASES = [
 
 
 def judge(server, data, connections, reads, closed):
-    """What is wrong, or None."""
+    """The fault, or None."""
     if not server.alive():
         return "the server does not work at all"
     if not comes_true(lambda: server.sockets() == server.idle):

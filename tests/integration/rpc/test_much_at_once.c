@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a turn gathers for one connection may be more than its socket's bound, though no stream of
- * it is full, and the kernel may take that bound whole at once. The rest follows all the same. */
+/* One turn may gather more bytes for a connection than its socket's bound, although no stream of it
+ * is full, and the kernel may accept that bound at once. The rest must follow. */
 #include <string.h>
 
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "unit/io/rig.h"
 
-/* Together 768 KiB: three times the socket's bound, within what a connection queues. */
+/* Together 768 KiB: three times the socket's bound, below the bound of a connection's queue. */
 enum { CALLS = 96, EACH = 8 << 10 };
 
 static struct rig rig;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Python's grpcio against our server: what a stock client sees.
+"""Python's grpcio, a stock client, against our server.
 
 usage: test_python.py ECHO_SERVER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
@@ -141,7 +141,7 @@ def served(*arguments, options=()):
 @test
 def unary_comes_back():
     with served() as channel:
-        answer = unary(channel)(EchoRequest(text="héllo", payload=b"\0\1", sequence=7, tell_peer=True),
+        answer = unary(channel)(EchoRequest(text="héllo", payload=b"\0\1", sequence=7, report_peer=True),
                                 timeout=DEADLINE)
         same("text", answer.text, "héllo")
         same("payload", answer.payload, b"\0\1")
@@ -481,7 +481,7 @@ def keep_alive_pings_are_answered():
 
 
 @test
-def health_is_told_and_watched():
+def health_is_reported_and_watched():
     with Server() as server, server.channel() as channel:
         call = channel.unary_unary(HEALTH + "Check", HealthRequest.SerializeToString,
                                    HealthResponse.FromString)
@@ -500,7 +500,7 @@ def health_is_told_and_watched():
 
 
 @test
-def reflection_tells_all():
+def reflection_lists_every_service():
     for version in ("v1", "v1alpha"):
         with served() as channel:
             call = channel.stream_stream(
@@ -580,7 +580,7 @@ def mtls_matrix():
                         read(ours, "ca.pem"), read(ours, name + ".key.pem"), read(ours, name + ".pem"))
                     with server.channel(credentials=credentials) as channel:
                         if kind in may:
-                            answer = unary(channel)(EchoRequest(text="x", tell_peer=True),
+                            answer = unary(channel)(EchoRequest(text="x", report_peer=True),
                                                     timeout=DEADLINE)
                             check(f"{rule}: {kind} is known", answer.peer.uri or answer.peer.common_name)
                         else:

@@ -28,7 +28,7 @@ OUTAGE_MS = "4000"  # a spell, and finding each other again on a busy machine
 
 
 def show(part, run, number):
-    """Its lines, numbered on; how many there were, how many failed."""
+    """Prints its lines with continued numbers; returns how many there were and how many failed."""
     failed, first = 0, number
     for line in run.communicate()[0].splitlines():
         match = LINE.fullmatch(line)

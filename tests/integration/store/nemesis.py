@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong with replicas while something else is tried: the leader, mostly, is killed, stopped, cut off in one
-direction, or has no room on its disk, again and again. Each spell is short, and is over before the next begins.
+"""Faults of replicas during a test: mostly the leader is repeatedly killed, stopped, cut off in one direction, or has a
+full disk. Each fault is short, and is over before the next begins.
 
 `full` and `cut` need replicas on hosts of the sandbox with disks of their own (`prepare`)."""
 import os
@@ -53,7 +53,7 @@ class Nemesis:
         self.over, self.struck = threading.Event(), 0
 
     def beside(self, function):
-        """What it returns. All the while something goes wrong, and in the end all is well again."""
+        """Runs `work` under faults, heals everything, and returns its result."""
         result = []
 
         def tried():
@@ -91,7 +91,7 @@ class Nemesis:
         victim.process.send_signal(signal.SIGCONT)
 
     def cut(self, victim):
-        """What it says, or what is said to it, vanishes: between it and the others, or the clients too."""
+        """Drops the packets from or to the replica: those of the other replicas, or also those of clients."""
         others = [node.host for node in self.cluster.others(victim)]
         if not others or self.random.random() < 0.5:
             others.append(sandbox.OUTSIDE)

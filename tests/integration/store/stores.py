@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of real coordinators, by a stock gRPC client: what the tests here share.
+"""The store of real coordinators, by a stock gRPC client: shared by the tests of this folder.
 
 usage of a test: TEST MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 """
@@ -77,7 +77,7 @@ class Client:
 
 
 class Watch:
-    """Its messages as they come, read by a thread of its own."""
+    """The messages of a stream, read by a thread of its own."""
 
     def __init__(self, node, **fields):
         method = METHODS[STORE + "Watch"]
@@ -98,7 +98,7 @@ class Watch:
         return self.queue.get(timeout=PATIENCE)
 
     def snapshot(self):
-        """Its entries; {key: revision}."""
+        """The entries of the snapshot: {key: revision}."""
         found = {}
         while True:
             one = self.next()

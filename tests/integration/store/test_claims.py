@@ -86,7 +86,7 @@ def leases_and_tokens():
 
 
 def a_lease_ends():
-    """A lease that nobody renews ends by itself, for good."""
+    """A lease without renewals ends by itself, for good."""
     c, lease = client(), new_id()
     outcome(c.lease(b"l/short", ttl_ms=500, lease_id=lease), stores.OK, stores.CREATED, "500 ms")
     wait_for("it ends without a call", lambda: not c.get(b"l/short", serializable=True).found)
@@ -95,7 +95,7 @@ def a_lease_ends():
 
 
 def force():
-    """Force takes a claim from its holder, which hears of it."""
+    """Force takes a claim from its holder, and the holder is notified."""
     c, lease = client(), new_id()
     outcome(c.lease(b"l/forced", lease_id=lease), stores.OK, stores.CREATED, "leased")
     outcome(c.ask("Delete", key=b"l/forced", any=True), stores.CONFLICT, stores.NOT_OWNER, "any")
@@ -140,7 +140,7 @@ def waiters(c, group):
 
 
 def first_come_first_served():
-    """Who waits is served in order of arrival, one by one."""
+    """Waiters are served in order of arrival, one by one."""
     c, lease = client(), new_id()
     outcome(c.acquire(b"w/fifo", "w0", lease_id=lease), stores.OK, stores.ACQUIRED, "free")
     calls, leases = [], [new_id() for _ in range(3)]
@@ -156,7 +156,7 @@ def first_come_first_served():
 
 
 def a_wait_outlives_its_ttl():
-    """Its lease is renewed while the call is open."""
+    """Renews the lease while the call is open."""
     c, lease = client(), new_id()
     outcome(c.acquire(b"w/long", "w0", lease_id=lease), stores.OK, stores.ACQUIRED, "free")
     call = Client(c.node).later("Acquire", **waiting_fields(b"w/long", "w1", new_id(), ttl_ms=500))

@@ -13,7 +13,7 @@ CLUSTER = Cluster(3, PATIENT)
 
 
 def ctl(*words, code=0, node=None):
-    """What it prints; it must end with `code`."""
+    """Its output; it must end with `code`."""
     addresses = node.grpc if node else ",".join(one.grpc for one in CLUSTER.nodes)
     done = subprocess.run([stores.coordinators.MUSTERCTL, "store", *words, "--coordinator", addresses],
                           capture_output=True, timeout=60)
@@ -61,7 +61,7 @@ def claims_are_shown():
 
 
 def watching():
-    """watch prints what is there, then each change; a revision that is gone is said."""
+    """watch prints the present keys, then each change; a compacted revision is reported."""
     ctl("put", "see/a", "1")
     leader = CLUSTER.leader()
     process = subprocess.Popen([stores.coordinators.MUSTERCTL, "store", "watch", "see/", "-o", "json", "--coordinator",
@@ -122,7 +122,7 @@ def a_copy_is_another_store():
 
 
 def all_start_again():
-    """Everybody stops and starts: keys, leases, groups and the identity are as they were, and the clock did not move."""
+    """All replicas stop and start: keys, leases, groups and the identity are as they were, and the clock did not move."""
     c, lease = Client(CLUSTER.leader()), new_id()
     c.lease(b"again/held", owner="w1", lease_id=lease)
     c.acquire(b"again/group", "w2", 3)

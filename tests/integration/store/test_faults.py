@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The store while its leaders are killed: what was answered stays, a lease that is renewed never ends, who waits gets its
-slot, a watch that goes on from where it was has no gap and no repeat."""
+"""The store while its leaders are killed: acknowledged writes stay, a renewed lease never ends, a waiter gets its slot,
+and a resumed watch has no gap and no repeat."""
 import threading
 
 import stores

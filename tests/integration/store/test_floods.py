@@ -34,7 +34,7 @@ class Neighbour:
         return self
 
     def ask(self, name, **fields):
-        """What no majority confirmed within the server's patience is asked again as the same request."""
+        """A write without a majority within the server's time limit is repeated as the same request."""
         request = self.client.request()
         while True:
             try:
@@ -129,7 +129,7 @@ def writes_that_are_many():
 
 
 def watchers_that_never_read():
-    """What waits for a watcher that does not read is bounded in bytes; when it reads it is sent RESYNC."""
+    """Events that wait for a watcher that does not read are bounded in bytes; when it reads it gets RESYNC."""
     c = Client(CLUSTER.leader())
     channels = [dial(c.node) for _ in range(3)]
     calls = []

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Leases while leaders are killed and stopped: none ends before its TTL after the sending of the last renewal that was
-answered, and each ends when the store's own clock says so. Who looks is not who holds.
+answered, and each ends when the store's own clock says so. Observers and holders are different clients.
 
-Early is judged by the clock of this machine: what is absent in an answer was over when the answer came. Late is judged by
-the replicated clock, which does not move without a leader: no time that passed here says anything about it."""
+This machine's clock shows ends that are too early: a key that is absent in an answer was gone when the answer came. The
+replicated clock, which needs a leader to advance, shows ends that are too late."""
 import os
 import random
 import sys
@@ -23,13 +23,13 @@ GROUP = b"lease/group"
 
 
 class Judge:
-    """What holders were answered, and what others saw."""
+    """The answers of holders, and the observations of others."""
 
     def __init__(self):
         self.lock, self.until, self.due, self.ended, self.wrong = threading.Lock(), {}, {}, {}, []
 
     def renewed(self, name, sent, ttl_ms, clock_ms):
-        """Answered: it lives to `sent` + TTL here, and is over when the store's clock has come to `clock_ms` + TTL."""
+        """A renewal was answered: the lease lives until `sent` + TTL here, and is over when the store's clock reaches `clock_ms` + TTL."""
         with self.lock:
             self.until[name] = max(self.until.get(name, 0), sent + ttl_ms / 1000)
             self.due[name] = None if clock_ms is None else clock_ms + ttl_ms

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every limit of spec/coordination.md A2 by raw gRPC: one less, the limit itself, one more. What is refused is named, and
+"""Every limit of spec/coordination.md A2 by raw gRPC: one less, the limit itself, one more. A refusal names the limit and
 changes nothing."""
 import json
 import subprocess
@@ -46,7 +46,7 @@ def judge(why, want, ask, words=""):
 
 
 def names(limit, reason):
-    """Names of keys and groups with what is to be said of each."""
+    """Names of keys and groups, each with the expected result."""
     yield "empty", b"", reason
     for length, want in ((1, FINE), (limit - 1, FINE), (limit, FINE), (limit + 1, reason), (4 * limit, reason)):
         yield f"{length} bytes", b"k" * length, want
@@ -121,7 +121,7 @@ def owners():
 
 
 def over(c, got):
-    """Given back, if it was granted: a lease that ends by itself later is a revision that somebody else would be blamed for."""
+    """Releases a granted lease, because its later expiry would add a revision to another case."""
     if got.code == OK:
         c.release(got.lease_id)
     return got
@@ -209,7 +209,7 @@ def holders_of_much():
 
 
 def counts_of_the_past():
-    """A count or a page of the past looks at no more keys than a turn has time for, and says so."""
+    """A count or a page of the past reads no more keys than a turn has time for, and reports that."""
     c, value = client(), b""
     before = c.ask("Put", key=b"past/0", value=value).revision
     calls = [c.later("Put", key=b"past/%d" % n, value=value) for n in range(1, 300)]
@@ -223,7 +223,7 @@ def counts_of_the_past():
 
 
 def bytes_that_are_no_message():
-    """What cannot be read is refused, and the connection serves the next call."""
+    """An unreadable request is refused, and the connection serves the next call."""
     c = client()
     for name in ("Create", "Acquire", "Renew", "Range", "Put"):
         stub = c.node.dialed().unary_unary("/" + stores.STORE + name)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""muster:// through the Python binding: what only this store promises, with leaders killed and stopped.
+"""muster:// through the Python binding: promises of this store alone, with leaders killed and stopped.
 
 usage: test_native.py MUSTER MUSTERCTL PROTOC PROTO_ROOT LIBMUSTER DISTURBED BINDING_DIR    (prints TAP)
 """
@@ -173,7 +173,7 @@ def restore(fleet, archive):
 
 
 def refused(why, function):
-    """It must end with an error of the library; that one."""
+    """The error of the library with which the call must end."""
     try:
         function()
     except m.CoordError as error:

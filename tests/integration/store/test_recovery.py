@@ -35,7 +35,7 @@ def ready_client(node):
 
 
 def forced():
-    """force-config after a lost majority: what the others handed out is not handed out again; the others rejoin."""
+    """force-config after a lost majority: tokens of the others are not used again; the others rejoin."""
     with Cluster(3).start() as cluster:
         cluster.formed()
         cluster.agree()
@@ -113,8 +113,8 @@ def restored_twice():
             seen.append((client.ask("Status"), max(tokens), node.state().term))
 
 
-def holders_are_told():
-    """A holder hears that the store was restored; its claim can be freed before its TTL is over, by force."""
+def holders_learn_of_the_restore():
+    """A holder learns that the store was restored; its claim can be freed before its TTL is over, by force."""
     with Cluster(1, join=False).start() as cluster:
         node = cluster.nodes[0]
         ready_client(node)
@@ -183,4 +183,4 @@ def killed_force():
         check(found == {"old", "half", "new"}, f"{found}")
 
 
-run_cases([forced, restored_twice, holders_are_told, killed_force])
+run_cases([forced, restored_twice, holders_learn_of_the_restore, killed_force])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Crowds against three coordinators: who waits for one group, leases that end together, keys snapshotted while they are
+"""Crowds against three coordinators: waiters of one group, leases that end together, keys snapshotted while they are
 written. `make test` runs a small size; `--long` the one that issue 8 names, and there the longest turn of each loop is
 compared with 10 ms of its thread's CPU. Figures are printed either way.
 
-A starved machine may have an election at any moment, so nothing of the small size is judged by there being none: who is
-not answered asks again under the same request."""
+A starved machine may have an election at any moment, so the small size allows elections: a client without an answer
+repeats its request."""
 import os
 import queue
 import re
@@ -65,7 +65,7 @@ def cluster_of(*options):
 
 
 def client(cluster):
-    """Asks who leads now, and after an election the replica that answers."""
+    """Calls the present leader, and after an election the replica that answers."""
     return Follower(cluster, cluster.leader().number)
 
 
@@ -78,7 +78,7 @@ def status(c):
 
 
 def count(c):
-    """Of the keys, and the revision, as a majority has them."""
+    """The count of the keys, and the revision, by a majority."""
     got = c.ask("Range", key=b"k/", range_end=b"k0", count_only=True)
     return got.count, got.revision
 
@@ -88,8 +88,8 @@ def term(cluster):
 
 
 class Crowd:
-    """Calls under way at once, on some connections to who leads. Who is not answered asks again, the next replica and
-    under the same request, until it is: a change of leaders is not what these tests judge."""
+    """Concurrent calls on some connections to the leader. A call without an answer is repeated at the next replica, as the
+    same request: these tests do not judge changes of the leader."""
 
     def __init__(self, cluster, name, channels=16):
         method = stores.METHODS[stores.STORE + name]
@@ -126,7 +126,7 @@ class Crowd:
 
 
 def all_of(cluster, name, count, fields, most=2000):
-    """So many calls, each with fields(n) and at most `most` of them at a time; all succeed."""
+    """Makes `count` calls with fields(n), at most `most` at a time; all must succeed."""
     crowd = Crowd(cluster, name)
     for n in range(count + most):
         if n >= most:
@@ -158,7 +158,7 @@ CLUSTERS = []
 
 
 def each_release_wakes_one():
-    """Of thousands that wait for one slot each release wakes one, in the order in which they came."""
+    """Thousands wait for one slot: each release wakes one, in the order of arrival."""
     with cluster_of(*PATIENT) as cluster:
         c, first, turns = client(cluster), new_id(), Turns(cluster)
         c.acquire(b"crowd", "first", lease_id=first, ttl_ms=600000)
@@ -283,7 +283,7 @@ def written_by_calls(c, taken, _):
 
 
 def received(cluster, before):
-    """Of elections, and of the machine they were on."""
+    """Prints the number of elections, and the load of the machine."""
     return f"term {before:.0f}, then {term(cluster):.0f}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 

@@ -20,7 +20,7 @@ def kinds(events):
 
 
 def a_snapshot_then_changes():
-    """A bucket: what is there, then what changes, with values, owners and tokens; nothing deeper, no group record."""
+    """A bucket: the present keys, then the changes, with values, owners and tokens; nothing deeper, no group record."""
     c, lease = client(), new_id()
     first = c.create(b"b1/a", b"1").revision
     c.create(b"b1/deep/er", b"no")
@@ -42,7 +42,7 @@ def a_snapshot_then_changes():
 
 
 def a_group_is_a_bucket():
-    """Slots are seen as they are taken and left; the group record is not."""
+    """A watch reports slots when they are acquired and released, but not the group record."""
     c, lease = client(), new_id()
     watch = Watch(c.node, scope=b"b2", bucket=True)
     check(watch.snapshot() == {}, "nothing yet")
@@ -155,7 +155,7 @@ def a_large_snapshot_in_parts():
 
 
 def a_slow_one_costs_itself():
-    """Who does not read is sent RESYNC and gets a new snapshot; others are sent all of it meanwhile."""
+    """A watcher that does not read gets RESYNC and a new snapshot; others get every event meanwhile."""
     c = client()
     fast = Watch(c.node, scope=b"z/", raw=True)
     fast.snapshot()

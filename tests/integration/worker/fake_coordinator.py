@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A coordinator that says what a test wants and remembers what it heard: on grpcio, from the contracts.
+"""A coordinator with canned answers that records its requests: on grpcio, from the contracts.
 
     with FakeCoordinator(authority) as coordinator:
         coordinator.grant({3: 1, 7: 1})               # partition: token
         coordinator.checkpoint()                      # asks for a round, and waits for its acknowledgement
 
 `authority` is a directory with ca.pem and ca.key.pem, as a coordinator and workers share it. One thread per call; what is
-heard is appended to lists and never taken away.
+received is appended to lists and never removed.
 """
 import datetime
 import ipaddress
@@ -96,7 +96,7 @@ class FakeCoordinator:
                                                  lambda answer: answer.SerializeToString())
         return handlers
 
-    # -- what a worker asks --
+    # -- calls of a worker --
 
     def on_Beat(self, request, context):
         metadata = dict(context.invocation_metadata())
@@ -163,7 +163,7 @@ class FakeCoordinator:
                     revoking=[{"partition": p, "grant_epoch": token} for p, token in sorted(self.revoking.items())])
             yield answer
 
-    # -- what a test does --
+    # -- calls of a test --
 
     def wake(self):
         with self.lock:

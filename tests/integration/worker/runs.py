@@ -44,7 +44,7 @@ def worker_id(number):
 
 
 def totals_of(lines):
-    """What an uninterrupted run makes of them: count and sum by key."""
+    """The totals of an uninterrupted run: count and sum by key."""
     totals = {}
     for line in lines:
         words = line.split()
@@ -65,7 +65,7 @@ class Worker(Process):
         self.write(coordinators, **settings)
 
     def write(self, coordinators, **settings):
-        # Nothing here is about time, unless a test says so: a machine that stops fences nobody.
+        # Long times, unless a test sets others: a stall of the machine must not fence a worker.
         wanted = {"run_id": RUN, "coordinator_addr": coordinators, "transport.tls_dir": self.world.tls,
                   "storage.path": self.dir + "/worker.db", "transport.heartbeat_interval": "100ms",
                   "transport.worker_self_fence_timeout": "60s", "transport.coordinator_failure_timeout": "120s",

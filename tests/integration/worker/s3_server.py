@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small object store that speaks S3, for tests: GET and PUT of objects with ETags and conditions.
 
-It knows nothing of the code it tests: signatures (AWS Signature Version 4) are computed here anew from what came over the
-wire, and a request whose signature, payload hash or date is wrong is answered 403.
+It shares no code with the tested program: it computes signatures (AWS Signature Version 4) from the received bytes, and
+answers 403 to a request whose signature, payload hash or date is wrong.
 """
 import datetime
 import hashlib
@@ -112,7 +112,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Store:
-    """Its own thread; `objects` by "bucket/key"."""
+    """A server in a thread of its own; `objects` by "bucket/key"."""
 
     def __init__(self, access_key="test-key", secret_key="test/secret+key", region="eu-test-1"):
         self.access_key, self.secret_key, self.region = access_key, secret_key, region

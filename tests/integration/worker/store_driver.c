@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One owner of a partition of a checkpoint store, as a process: claims, then obeys lines.
+/* One owner of a partition of a checkpoint store, as a process: claims, then runs commands.
  *
  *     store_driver URL PARTITION TOKEN WORKER
  *
- * Prints "claimed N" (records that were loaded), then for each line "commit N" what came of it:
+ * Prints "claimed N" (number of loaded records), then for each line "commit N" its result:
  * "committed REFERENCE" or an error's name. */
 #include <stdio.h>
 #include <stdlib.h>

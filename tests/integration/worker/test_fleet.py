@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real coordinators and real workers: who owns what, and that totals are those of a run that nothing disturbed.
+"""Real coordinators and real workers: the owners of partitions, and totals as in an undisturbed run.
 
-Timing is generous: a machine that stops for seconds must not turn a live worker into a dead one while the test does not
-mean it. How long something took is never a verdict.
+Timing is generous: a stall of the machine must not make the coordinators fail a live worker by accident. Times are never
+judged.
 """
 import os
 import subprocess
@@ -132,7 +132,7 @@ def coordinators_restart():
 
 
 def restored():
-    """Coordinators restored from an old backup: workers that saw later epochs work on, with higher tokens, and nobody restarts"""
+    """Coordinators restored from an old backup: workers that saw later epochs work on, with higher tokens, and without a restart"""
     with Fleet(1, 2) as fleet:
         node = fleet.cluster.nodes[0]
         fleet.feed_all(LINES)

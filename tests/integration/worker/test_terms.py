@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker and its coordinators agree on at Register: fence times, and one process for each worker id.
+"""The agreement of a worker and its coordinators at Register: fence times, and one process for each worker id.
 
-The worker's file and the coordinators' file may differ. The cut worker must stop by the shorter time: the coordinators give its
-partitions away by theirs.
+The worker's file and the coordinators' file may differ. A cut-off worker must stop by the shorter time, because the
+coordinators reassign its partitions by their own.
 """
 import os
 import re
@@ -87,7 +87,7 @@ def a_worker_that_cannot_keep_the_time_is_refused():
 
 
 def the_second_of_one_id_is_refused():
-    """Two processes with one worker id: the first works on, the second hears so and waits until the first is gone"""
+    """Two processes with one worker id: the first works on, the second is refused and waits until the first is gone"""
     with Scene() as scene:
         first = scene.join().start()
         scene.owned_by(first)
@@ -110,13 +110,13 @@ def the_second_of_one_id_is_refused():
         third.id = first.id
         third.start()
         third.wait_says("is in use by another process")
-        third.stop()  # it has nothing to give back
+        third.stop()  # it holds nothing
         check(scene.cluster.listed()[first.id].incarnation == 2, "the second works on")
         second.stop()
 
 
 def a_fence_that_is_shortened_holds():
-    """A worker that is registered under 60 s hears the coordinator's new 4 s with its next heartbeat, and stops by them"""
+    """A worker that is registered under 60 s gets the coordinator's new 4 s with its next heartbeat, and stops by them"""
     longer = {**COORDINATORS, "transport": {**COORDINATORS["transport"], "worker_self_fence_timeout": "60s",
                                             "coordinator_failure_timeout": "61s"}}
     with Scene(longer) as scene:

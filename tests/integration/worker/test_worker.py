@@ -47,8 +47,8 @@ def processes(*words):
     return found
 
 
-def pause_in_good_standing(scene, worker):
-    """Not one that a slow machine had fenced already."""
+def pause_unless_fenced(scene, worker):
+    """Pauses a worker, unless a slow machine has fenced it already."""
     worker.pause()
     while worker.text().rfind("fenced:") > worker.text().rfind("worker registered"):
         worker.resume()
@@ -119,7 +119,7 @@ def a_paused_worker_fences_itself_first():
         coordinator.wait_state(READY)
         coordinator.grant({1: 1})
         wait_for("a checkpoint", lambda: coordinator.checkpoint()[0].get(1))
-        pause_in_good_standing(scene, worker)
+        pause_unless_fenced(scene, worker)
         before, instance = scene.record(1), coordinator.instance
         fences = worker.text().count("fenced:")
         time.sleep(1.5)  # past the fence, by its clock and ours
@@ -148,7 +148,7 @@ def fenced_in_the_middle_of_a_job():
         for token in range(1, 5):
             coordinator.grant({partition: token for partition in range(8)})
             worker.wait_says("a partition is claimed", 8 * token)
-            pause_in_good_standing(scene, worker)
+            pause_unless_fenced(scene, worker)
             time.sleep(1.2)
             fences, instance = worker.text().count("fenced:"), coordinator.instance
             worker.resume()
@@ -212,7 +212,7 @@ def fence_action_exit():
 
 
 def sigterm_without_a_coordinator():
-    """SIGTERM while nobody is there ends with 0: 218"""
+    """SIGTERM without a coordinator ends with 0: 218"""
     with Scene() as scene:
         worker = scene.worker().start()
         scene.coordinator.wait_state(READY)

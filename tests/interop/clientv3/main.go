@@ -31,7 +31,7 @@ func check(ok bool, what string) {
 	}
 }
 
-// Of what may happen twice: until it is done, or the time is up. Members are killed meanwhile.
+// Repeats an idempotent call until it succeeds, or the time is up. Members are killed meanwhile.
 func again(ctx context.Context, what string, act func() error) {
 	for {
 		err := act()
@@ -109,7 +109,7 @@ func mutex() {
 	check(string(found.Kvs[0].Value) == "80", "an increment was lost: "+string(found.Kvs[0].Value))
 }
 
-// A waiter whose lease ends is told so and never gets the lock.
+// A waiter whose lease ends gets an error and never gets the lock.
 func expiry() {
 	ctx, cancel := limited()
 	defer cancel()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What deploy/ has for Kubernetes before a real kube-apiserver: the commands that we document work; every object is taken,
-strictly and without a word of warning, in a namespace that lets restricted pods in and no others; so are the pods and volume
-claims that the workloads would make; the operator's account may do what it must, and no more.
+"""The Kubernetes files of deploy/ with a real kube-apiserver: the documented commands work; every object is accepted,
+strictly and without a warning, in a namespace that allows restricted pods only; so are the pods and volume
+claims that the workloads would make; the operator's account has exactly the rights that it needs.
 
 usage: on_apiserver.py SOURCE MUSTERCTL     (prints TAP)
 """
@@ -52,7 +52,7 @@ class Api:
 
     @classmethod
     def folder(cls, version, kind, namespace):
-        """Where objects of this kind live, as the server itself says."""
+        """The path of objects of this kind, from the server's discovery."""
         root = ("/apis/" if "/" in version else "/api/") + version
         if (version, kind) not in cls.kinds:
             for each in cls.ask("GET", root)[1]["resources"]:
@@ -77,7 +77,7 @@ class Api:
 
 
 def revisions():
-    """Of everything in muster.yaml, as the server keeps it."""
+    """All objects of muster.yaml, as the server stores them."""
     folders = {(thing["kind"], thing["metadata"]["name"]): Api.folder(thing["apiVersion"], thing["kind"], "muster")
                for thing in objects(MANIFESTS[2])}
     return {of: Api.ask("GET", f"{folder}/{of[1]}")[1]["metadata"]["resourceVersion"] for of, folder in folders.items()}
@@ -124,7 +124,7 @@ def taken():
 
 
 def mistakes_are_seen():
-    """Of the judge: it would have refused."""
+    """The check itself can fail: the server refuses a faulty object."""
     thing = next(thing for thing in objects(MANIFESTS[2]) if thing["kind"] == "StatefulSet")
     unknown, impossible, loose = (copy.deepcopy(thing) for _ in range(3))
     unknown["spec"]["replica"] = 3
@@ -178,7 +178,7 @@ def may(verb, group, resource, part=""):
 
 
 def operator_rights():
-    """The server takes in a role a moment after it was written: what is granted is waited for, then the rest is judged."""
+    """The server applies a role a moment after it was written: waits for the granted rights, then checks the others."""
     ours = "bigfleet.lucy.sh"
     needed = [("list", "", "pods"), ("watch", "", "pods"), ("create", "", "pods", "eviction"), ("update", "", "nodes"),
               ("create", ours, "capacityrequests"), ("update", ours, "capacityrequests", "status"),
@@ -193,7 +193,7 @@ def operator_rights():
 
 
 def resources():
-    """Of the three: what is meant is taken, what is meaningless is not."""
+    """The server accepts valid custom objects of the three kinds and refuses invalid ones."""
     group, folder = "bigfleet.lucy.sh/v1alpha1", "/apis/bigfleet.lucy.sh/v1alpha1"
     until = time.monotonic() + PATIENCE
     while Api.ask("GET", folder)[0] != 200 and time.monotonic() < until:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two judges of the same histories: ours and porcupine. They must agree on every one that both can judge.
 
-usage: agree.py PORCUPINE CHECK [good=N] [bad=N] FILE...     (a folder stands for the files in it)
+usage: agree.py PORCUPINE CHECK [good=N] [bad=N] FILE...     (a folder means the files in it)
 
 good=, bad=: at least so many of the keys and groups judged must have been that. Says what it counted.
 """

@@ -117,7 +117,7 @@ func read(path string) ([]*call, error) {
 			c.learned = maxSlots // nobody saw it, so it was not
 		}
 	}
-	for _, c := range calls { // what reads tell of writes that were not answered
+	for _, c := range calls { // what reads show of writes without an answer
 		if writer := byID[c.answer.Found]; writer != nil && writer.open && writer.answer.Rev == 0 {
 			writer.answer.Rev = c.answer.Rev
 		}
@@ -130,7 +130,7 @@ func read(path string) ([]*call, error) {
 	return calls, scanner.Err()
 }
 
-// An acquire that waited in vain may have been given a slot too late to be told.
+// An acquire that waited in vain may have got a slot too late for its answer.
 func inDoubt(c *call) bool {
 	return c.open || c.asked.Op == "acquire" && c.asked.Wait != 0 && c.answer.Code == "EXISTS"
 }
@@ -143,7 +143,7 @@ func isOver(c *call) bool {
 // The end of a lease by its time.
 type end struct{ lease uint64 }
 
-// A grant that nobody was told.
+// A grant without an answer.
 type doubt struct{ *call }
 
 // -- a key --
@@ -373,7 +373,7 @@ func stepGroup(state, input, output interface{}) []interface{} {
 
 // -- a history --
 
-// When a lease may end at the earliest, and by when it was over: from every call that tells.
+// When a lease may end at the earliest, and by when it was over: from every call that shows it.
 func ends(calls []*call) []porcupine.Operation {
 	from, to := map[uint64]int64{}, map[uint64]int64{}
 	before := func(lease uint64, at int64) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""aetcd on the endpoints of the arguments: what its users do, each case at another replica where it can be."""
+"""aetcd on the endpoints of the arguments: usual calls, each case at another replica where possible."""
 import asyncio
 import sys
 
@@ -46,7 +46,7 @@ async def transactions():
 
 
 async def watches():
-    """aetcd: a watch opened at one replica hears of what is written at another, in order"""
+    """aetcd: a watch opened at one replica reports writes at another, in order"""
     async with client(2) as watcher, client(0) as writer:
         watch = await watcher.watch_prefix(b"/aetcd/w/")
         for i in range(50):
@@ -61,7 +61,7 @@ async def watches():
 
 
 async def leases():
-    """aetcd: a lease is renewed, told of, and takes its key with it"""
+    """aetcd: a lease is renewed, reported, and takes its key with it"""
     async with client(1) as etcd:
         lease = await etcd.lease(60)
         await etcd.put(b"/aetcd/l/a", b"x", lease)
@@ -98,8 +98,8 @@ async def cluster():
         try:
             await gathered(await etcd.watch(b"/aetcd/c", start_revision=1), 1)
             raise AssertionError("a watch of what is compacted")
-        except aetcd.RevisionCompactedError as told:
-            assert told.compacted_revision == last.header.revision, told
+        except aetcd.RevisionCompactedError as error:
+            assert error.compacted_revision == last.header.revision, error
 
 
 if __name__ == "__main__":

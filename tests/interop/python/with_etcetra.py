@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""etcetra on the endpoints of the arguments; its locks are those of the Lock service, which etcd's server keeps itself.
+"""etcetra on the endpoints of the arguments; its locks are those of etcd's Lock service.
 
-It reads serializable and nothing else, so what was written is looked for where it was written.
+It makes serializable reads only, so each case reads at the replica to which it wrote.
 """
 import asyncio
 import sys
@@ -47,7 +47,7 @@ async def transactions():
 
 
 async def watches():
-    """etcetra: a watch opened at one replica hears of what is written at another"""
+    """etcetra: a watch opened at one replica reports writes at another"""
     async with client(2).connect() as watcher, client(0).connect() as writer:
         ready = asyncio.Event()
         heard = asyncio.ensure_future(gathered(watcher.watch_prefix("/etcetra/w/", ready_event=ready), 11))
@@ -72,7 +72,7 @@ async def locks():
 
 
 async def waits():
-    """etcetra: who waits for a lock no longer than it wants to leaves no trace of it"""
+    """etcetra: a wait for a lock that timed out leaves no key"""
     async with client(0).with_lock("/etcetra/busy", ttl=60):
         try:
             async with client(1).with_lock("/etcetra/busy", timeout=0.5, ttl=60):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Other processes, for tests of a file store: children that act on it and are killed or stopped at
- * a named step. What they find wrong they report by exiting with CHILD_WRONG. */
+ * a named step. A child reports a fault by exiting with CHILD_WRONG. */
 #ifndef TESTS_INTEGRATION_COORD_FILE_CHILD_H
 #define TESTS_INTEGRATION_COORD_FILE_CHILD_H
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 
 enum { CHILD_WRONG = 99, CHILD_NOT_REACHED = 0 };
 
-/* What happens at a step: the process dies, stops, or the step's call fails. */
+/* The effect of a step: the process dies, stops, or the step's call fails. */
 enum at_step { AT_KILL = -1, AT_STOP = -2 }; /* or an errno */
 void step_arm(enum file_step step, int what);
 void step_arm_nth(enum file_step step, int what, int nth); /* the nth time, from 1 */

@@ -61,7 +61,7 @@ TEST(I03_I04_a_stray_temporary_file_goes_with_its_process_and_is_never_seen)
     struct gc_report report = gc_run(rig.store, NULL);
     CHECK_U32("two go", report.temps, 2);
     CHECK("not that of a living process", is_there(dir, alive));
-    CHECK_ANSWER("the entry is what it was", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
+    CHECK_ANSWER("the entry is unchanged", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
     rig_close(&rig);
 }
 
@@ -89,7 +89,7 @@ TEST(I05_I06_I07_a_damaged_head_is_never_a_value_and_never_absent)
         CHECK("read", pread(fd, bytes, sizeof bytes, 0) == size);
         CHECK("cut", ftruncate(fd, cut) == 0);
         all_refuse(&rig, "cut short");
-        CHECK("mended", pwrite(fd, bytes, (size_t)size, 0) == size);
+        CHECK("restored", pwrite(fd, bytes, (size_t)size, 0) == size);
         (void)close(fd);
     }
     for (long at = 0; at < size; at++) {
@@ -103,7 +103,7 @@ TEST(I05_I06_I07_a_damaged_head_is_never_a_value_and_never_absent)
     rig_truncate(dir, "b/a/h/k", 3000000);
     all_refuse(&rig, "far too long");
     rig_truncate(dir, "b/a/h/k", size);
-    CHECK_ANSWER("mended", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
+    CHECK_ANSWER("restored", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
     rig_close(&rig);
 }
 
@@ -610,7 +610,7 @@ TEST(F06_a_copy_of_a_store_is_another_store)
     rig_close(&rig);
 }
 
-TEST(what_is_no_store_of_ours_is_not_made_one)
+TEST(a_foreign_directory_is_not_turned_into_a_store)
 {
     struct rig rig = {0};
     char path[700];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I01, I02, I20: a process is killed at every step of every procedure. The process that comes next finds the
- * old state or the new one, at once, and nothing is left over after the collector has passed. */
+/* I01, I02, I20: a process is killed at every step of every procedure. The process that comes next
+ * finds the old state or the new one, at once, and nothing is left over after the collector has
+ * passed. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,10 +21,10 @@ static void next_bucket(void)
     (void)snprintf(temps, sizeof temps, "b/%s/t", group);
 }
 
-/* What an act makes of the key (or of the group). */
+/* The effect of an act on the key (or on the group). */
 enum effect {
     SETS,  /* "new" instead of "old" */
-    MAKES, /* "new" where there was nothing */
+    MAKES, /* "new" where no entry was */
     ENDS,  /* nothing where "old" was */
     LEASES /* nothing before, nothing after: the lease dies with its process */
 };
@@ -184,7 +185,7 @@ static void check_value(struct rig *rig, const struct scene *scene, bool killed)
     }
 }
 
-/* Nothing of the dead is in the way, and nothing of it stays. */
+/* Nothing of the dead process blocks the next one, and nothing stays. */
 static void check_next(struct rig *rig, const struct scene *scene, const char *dir)
 {
     struct rig_lease lease;
@@ -226,14 +227,14 @@ static void kill_at(const char *dir, const struct act *act, enum file_step step,
 
 static void kill_everywhere(bool named)
 {
-    const char *dir = rig_memory_dir(); /* what a kill leaves is the same on every medium */
+    const char *dir = rig_memory_dir(); /* a kill leaves the same files on every medium */
     for (int round = 0; round < rounds(1); round++) {
         for (size_t a = 0; a < ARRAY_LEN(acts); a++) {
             int reached = 0;
             for (enum file_step step = STEP_S1; step <= STEP_LOST_RAISED; step++) {
                 kill_at(dir, &acts[a], step, named, &reached);
             }
-            CHECK(acts[a].name, reached >= 3); /* the steps are where they are said to be */
+            CHECK(acts[a].name, reached >= 3); /* the steps are in the act */
         }
     }
 }

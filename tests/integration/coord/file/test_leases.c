@@ -33,7 +33,7 @@ static void hold_init(struct hold *hold, const char *dir, int64_t ttl_ms)
     CHECK("pipes", pipe(hold->ready) == 0 && pipe(hold->go) == 0);
 }
 
-/* Takes a slot, says so, and lives on until it is killed or reported. */
+/* Takes a slot, reports it, and lives until it is killed. */
 static void hold_a_slot(void *arg)
 {
     struct hold *hold = arg;
@@ -81,14 +81,14 @@ TEST(J09_the_claim_of_a_killed_process_is_free_at_once)
     rig_open(&rig, hold.dir, "");
     CHECK_ANSWER("held", contend(&rig, &lease), COORD_EXISTS, COORD_R_FULL);
     (void)kill(pid, SIGKILL);
-    siginfo_t info; /* dead, and not yet collected by its parent: that counts as dead too */
+    siginfo_t info; /* dead and not yet reaped by its parent: that counts as dead, too */
     CHECK("dead", waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
     CHECK_ANSWER("free", contend(&rig, &lease), COORD_OK, COORD_R_ACQUIRED);
     CHECK_I64("killed", child_wait(pid), -SIGKILL);
     rig_close(&rig);
 }
 
-/* Nobody may take it before its time, and then somebody must be able to. */
+/* No client can acquire the slot before its time, and then one must be able to. */
 static void check_held_to_the_end(struct hold *hold, const char *params, bool kill_it)
 {
     struct rig rig;
@@ -108,7 +108,7 @@ static void check_held_to_the_end(struct hold *hold, const char *params, bool ki
         }
         got = contend(&rig, &lease);
         if (got.code != COORD_OK || prim_boottime_ns(NULL) - begun < hold->ttl_ms * NS_IN_MS) break;
-        /* A machine that stopped for its whole time: again, with another. */
+        /* The machine stopped for the whole TTL: repeat with another lease. */
         CHECK_ANSWER("given back", rig_release(&rig, &lease, NULL), COORD_OK, COORD_R_RELEASED);
         rig_close(&rig);
         if (!kill_it) {
@@ -239,7 +239,7 @@ TEST(T5_a_renewal_stopped_between_check_and_write_and_a_takeover_cannot_both_hap
         got = contend(&rig, &lease);
     } while (got.code == COORD_EXISTS);
     CHECK_ANSWER("then it is over", got, COORD_OK, COORD_R_ACQUIRED);
-    CHECK_I64("and its next renewal says so", child_wait(pid), 40);
+    CHECK_I64("and its next renewal returns it", child_wait(pid), 40);
     rig_close(&rig);
 }
 
@@ -299,7 +299,7 @@ TEST(J02_a_record_that_stays_locked_after_its_holders_death_is_judged_without_it
     CHECK_I64("killed", child_wait(child_start(die_renewing, &hold)), -SIGKILL);
     rig_open(&rig, hold.dir, "");
     coord_result got = contend(&rig, &lease);
-    /* Its liveness lock is kept, too: that it died early cannot be concluded. */
+    /* Its liveness lock is kept, too, so its early death is not visible. */
     CHECK_ANSWER("held", got, COORD_EXISTS, COORD_R_FULL);
     rig_sleep_ms(got.hint_ms + 5);
     CHECK_ANSWER("to its end", contend(&rig, &lease), COORD_OK, COORD_R_ACQUIRED);
@@ -384,7 +384,7 @@ TEST(D19_a_lease_continues_in_another_process_when_it_is_taken_up_before_anybody
     coord_entry_free(entry);
     CHECK_ANSWER("taken up", rig.backend->ops->adopt(rig.backend, &call, &claim, &left), COORD_OK,
                  COORD_R_RENEWED);
-    CHECK("what is left of it", left > 50000 && left <= 60000);
+    CHECK("the remaining time", left > 50000 && left <= 60000);
     (void)kill(pid, SIGKILL);
     (void)child_wait(pid);
     struct rig_lease lease;
@@ -400,7 +400,7 @@ TEST(D19_a_lease_continues_in_another_process_when_it_is_taken_up_before_anybody
 
 enum { CROWD_SLOTS = 3 };
 struct crowd {
-    atomic_int alive[CROWD_SLOTS]; /* how many believe they hold this slot */
+    atomic_int alive[CROWD_SLOTS]; /* number of holders that believe to hold this slot */
     atomic_int most, twice, grants, stop;
     _Atomic uint64_t last_token[CROWD_SLOTS];
     atomic_int back;
@@ -416,7 +416,7 @@ static void note_grant(struct crowd *crowd, const struct rig_lease *lease)
     atomic_fetch_add(&crowd->grants, 1);
 }
 
-/* Takes, holds for a moment, gives back; now and then it only goes away, and its lease with it. */
+/* Acquires, holds for a moment, releases; sometimes it only dies, and its lease with it. */
 static void churn(void *arg)
 {
     struct crowd *crowd = arg;
@@ -510,8 +510,8 @@ static void *import_it(void *arg)
     return NULL;
 }
 
-/* The record of a dead owner is judged without its lock when that is stuck; an importer that was
- * stopped while it held the lock must not come back and think that it holds the claim. */
+/* When the lock of a dead owner's record is stuck, the record is judged without it. An importer
+ * that was stopped while it held that lock must not believe later that it holds the claim. */
 TEST(an_importer_that_was_stopped_holding_a_dead_owners_record_is_no_second_holder)
 {
     struct rig rig, other;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* D9, locks and liveness: who may go on, who must wait, whose lock may be broken. */
+/* D9, locks and liveness: which process may go on or must wait, and which lock may be broken. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "prim/file/store.h"
 #include "prim/file/sys.h"
 
-/* What processes of a test share: who is inside, and how often two were. */
+/* Shared by the processes of a test: which process is inside, and how often two were. */
 struct shared {
     atomic_int inside, twice, rounds, stop, ready;
     atomic_int pid;
@@ -124,7 +124,7 @@ TEST(processes_exclude_each_other)
     CHECK_I64("all came through", atomic_load(&crowd.shared->rounds), 1200);
 }
 
-/* -- a lock whose process is gone, but not its descriptor -- */
+/* -- a lock whose process is dead, while a descriptor lives -- */
 
 struct orphan {
     const char *dir;
@@ -195,7 +195,7 @@ TEST(J03_a_lock_whose_process_lives_is_never_broken)
     (void)child_wait(pid);
 }
 
-/* Held by this process through a descriptor of its own; the record says what the test wants. */
+/* Holds the lock through a descriptor of its own, with a record that the test chooses. */
 static int hold_with_record(struct rig *rig, struct bucket *bucket, const struct lock_record *like)
 {
     int fd = lock_open(rig->store, bucket->locks, "k");
@@ -249,7 +249,7 @@ TEST(J05_J06_J07_only_a_record_that_proves_death_lets_a_lock_be_replaced)
     rig_close(&rig);
 }
 
-/* Granted, and about to write down who it is; the file still names somebody dead. */
+/* Stops after the grant, before the record of its owner: the file still names a dead process. */
 static void stop_before_the_record(void *arg)
 {
     struct rig rig = {0};
@@ -378,7 +378,7 @@ struct recovery {
     int times;
 };
 
-/* A stale lock again and again, and everyone recovers it at once. */
+/* Creates a stale lock repeatedly, which all processes recover at once. */
 static void recover_and_enter(void *arg)
 {
     struct recovery *recovery = arg;
@@ -403,7 +403,7 @@ static void recover_and_enter(void *arg)
             (void)file_record_put(locked.key_fd, &lock_shape, &gone);
             if (dup(locked.key_fd) < 0) { child_wrong("dup"); }
             atomic_fetch_sub(&recovery->shared->inside, 1);
-            sys_close(locked.key_fd); /* not given back: the copy keeps it */
+            sys_close(locked.key_fd); /* not released: the copy keeps the lock */
             locked.key_fd = -1;
         } else {
             atomic_fetch_sub(&recovery->shared->inside, 1);
@@ -447,7 +447,7 @@ TEST(J08_a_process_that_is_stopped_inside_keeps_its_lock_and_is_named)
     coord_result refused = rig_create(&rig, "a/k", "ours", 0, "", NULL);
     CHECK_ANSWER("refused", refused, COORD_UNAVAILABLE, COORD_R_TIMEOUT);
     (void)snprintf(pid_text, sizeof pid_text, "pid %d", (int)pid);
-    CHECK_HAS("who is in the way", refused.text, pid_text);
+    CHECK_HAS("the blocking process", refused.text, pid_text);
     CHECK_U32("nothing was done", refused.flags, 0);
     rig.timeout_ms = RIG_TIMEOUT_MS;
     CHECK_ANSWER("other keys go on", rig_create(&rig, "a/other", "1", 0, "", NULL), COORD_OK,
@@ -484,7 +484,7 @@ TEST(J30_a_forked_child_holds_no_lock_and_the_parent_keeps_its_own)
     }
     CHECK_ANSWER("still the parent's", take(&other, theirs, 100, &second), COORD_UNAVAILABLE,
                  COORD_R_TIMEOUT);
-    /* Closed without being given back: only a copy in the child could keep it. */
+    /* Closed without a release: only a copy in the child could keep the lock. */
     sys_close(locked.key_fd);
     sys_close(locked.bucket_fd);
     locked.key_fd = locked.bucket_fd = -1;

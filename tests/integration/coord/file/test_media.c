@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which file systems carry a store: J14, J18 to J22, J25, and what netfs=create-only leaves. */
+/* File systems that a store accepts: J14, J18 to J22, J25, and the rest under netfs=create-only. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -80,7 +80,7 @@ TEST(J18_J19_a_file_system_is_accepted_by_magic_and_type_together_or_refused)
     file_hooks.mount_type = NULL;
 }
 
-/* 0: it opens and takes an entry, 1: its file system is refused, 2 and 3: neither. */
+/* 0: the store opens and accepts an entry, 1: its file system is refused, 2 and 3: neither. */
 static int try_store(const char *dir, const char *name)
 {
     struct rig rig = {0};
@@ -96,7 +96,7 @@ static int try_store(const char *dir, const char *name)
     return code;
 }
 
-/* Real ones, in a mount namespace of the test's own; 77: cannot be mounted here. */
+/* Real file systems, in a mount namespace of the test's own; 77: cannot be mounted here. */
 static int on_real_mount(const char *make, const char *options, const char *expect)
 {
     char reason[200], point[600], image[600], command[2000], dir[700];
@@ -155,7 +155,8 @@ TEST(J18_a_real_fat_does_not)
     check_real("mkfs.vfat", "-t vfat -o loop", "vfat", 1);
 }
 
-/* As in a build by sbuild: the chroot is a directory, and the mount it is on is in no mount table. */
+/* As in a build by sbuild: the chroot is a directory, and the mount it is on is in no mount table.
+ */
 TEST(a_chroot_below_the_mount_point_carries_a_store)
 {
     char reason[200], proc[700], root[600];
@@ -320,7 +321,7 @@ TEST(J21_create_only_has_one_winner_and_refuses_the_rest)
     coord_caps caps = rig.backend->ops->capabilities(rig.backend);
     CHECK_U32("nothing but create", caps.bits, COORD_CAP_CREATE);
     CHECK_I64("no watch", caps.watch, COORD_WATCH_NONE);
-    CHECK("and what is weaker", caps.note[0] != '\0');
+    CHECK("and the weaker promise", caps.note[0] != '\0');
     CHECK_ANSWER("read", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
     CHECK_ANSWER("no lease", rig_create(&rig, "a/l", "1", 60000, "me", &lease), COORD_UNSUPPORTED,
                  COORD_R_CAPABILITY);
@@ -446,6 +447,6 @@ TEST(parameters_that_are_wrong_are_refused_with_what_they_may_be)
         struct rig rig = {0};
         coord_result got = rig_try(&rig, rig_dir(), cases[i].params);
         CHECK_ANSWER(cases[i].params, got, COORD_INVALID, COORD_R_URL);
-        CHECK_HAS("what it may be", got.text, cases[i].says);
+        CHECK_HAS("the allowed values", got.text, cases[i].says);
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I14, I15: the power is cut under a real ext4. The store is on an image behind a loop device;
- * a copy of the image, taken while nothing is being written to it, is what the disk holds at that
- * moment: everything the file system has sent, nothing that is still in memory. The copy is mounted
- * (its journal is replayed), the store on it is opened as in another boot, and compared with what
- * had been acknowledged. */
+/* I14, I15: a power cut under a real ext4. The store is on an image behind a loop device. A copy of
+ * the image, taken while nothing is being written to it, is the disk at that moment: everything
+ * that the file system has sent, nothing that is only in memory. The copy is mounted (its journal
+ * is replayed), the store on it is opened as after a reboot, and compared with the acknowledged
+ * writes. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 enum { KEYS = 12, IMAGE_MB = 24 };
 
-/* What the writer knows to be so, and what it is trying; 0: absent. */
+/* The writer's acknowledged value of each key, and the value that it is writing; 0: absent. */
 struct known {
     atomic_int acked[KEYS], tried[KEYS];
     _Atomic uint64_t revision[2 * KEYS]; /* highest ever answered; leased keys above KEYS */
@@ -89,7 +89,7 @@ static void write_for_ever(void *arg)
     for (int number = 1;; number++) {
         write_one(&rig, writer->known, rand_r(&seed) % KEYS, number, &seed);
         lease_one(&rig, writer->known, rand_r(&seed) % KEYS, &seed);
-        rig_sleep_ms(10); /* acknowledged, and no sync of a later write has helped it */
+        rig_sleep_ms(10); /* so that no sync of a later write helps the acknowledged one */
     }
 }
 
@@ -124,7 +124,7 @@ static bool loop_of(const char *image, char device[32])
     return found;
 }
 
-/* Again when the file system wrote meanwhile: half of a moment is none. */
+/* Repeats the copy when the file system wrote meanwhile. */
 static void cut(const char *image, const char *device, const char *copy)
 {
     char command[900];
@@ -138,7 +138,7 @@ static void cut(const char *image, const char *device, const char *copy)
     CHECK("a quiet moment", false);
 }
 
-/* -- what must hold -- */
+/* -- the invariants -- */
 
 static void check_kept(struct rig *rig, const int *acked, const int *tried)
 {
@@ -152,7 +152,7 @@ static void check_kept(struct rig *rig, const int *acked, const int *tried)
             (void)fprintf(stderr, "# %s: %d found, %d acknowledged, %d tried\n", key, found,
                           acked[i], tried[i]);
         }
-        CHECK("what was acknowledged, or what was under way",
+        CHECK("the acknowledged value, or the one being written",
               found == acked[i] || found == tried[i]);
     }
 }

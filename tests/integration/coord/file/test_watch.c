@@ -15,7 +15,7 @@
 #include "lib/test.h"
 #include "prim/feed.h"
 
-enum { PATIENCE_MS = 60000 }; /* until what must happen counts as not happening */
+enum { PATIENCE_MS = 60000 }; /* then an event counts as missing */
 
 struct eye {
     struct rig *rig;
@@ -92,7 +92,7 @@ static void watch_everything(const char *params)
         int64_t before = prim_boottime_ns(NULL);
         rig_sleep_ms(40);
         coord_result renewed = rig_renew(&other, &lease);
-        /* Of a machine that stopped for its whole time it is over. */
+        /* When the machine stopped for the whole TTL, the lease is over. */
         if (prim_boottime_ns(NULL) - before >= 1500 * NS_IN_MS && renewed.code != COORD_OK) break;
         CHECK_ANSWER("renewed", renewed, COORD_OK, COORD_R_RENEWED);
     }
@@ -126,7 +126,8 @@ TEST(J17_without_inotify_the_same_is_found_by_looking)
     file_hooks.no_collector = true;
     file_hooks.no_inotify = EMFILE;
     rig_open(&rig, rig_dir(), "");
-    CHECK_I64("and said so", rig.backend->ops->capabilities(rig.backend).watch, COORD_WATCH_POLL);
+    CHECK_I64("and is reported as polling", rig.backend->ops->capabilities(rig.backend).watch,
+              COORD_WATCH_POLL);
     rig_close(&rig);
     watch_everything("");
     file_hooks.no_inotify = 0;
@@ -169,7 +170,7 @@ TEST(an_early_death_is_reported_although_nobody_contends)
     file_hooks.look_ms = 0;
 }
 
-/* Keeps a state of its own from what it sees, and checks W2 on the way. */
+/* Builds a state from the events, and checks W2 meanwhile. */
 struct view {
     uint64_t revision[64];
     char value[64][24];
@@ -250,8 +251,8 @@ static void check_view(struct rig *rig, const struct view *view)
     }
 }
 
-/* Takes in what comes, until it is silent and all is as the store has it. Silence alone says nothing: who reads may wake
- * before the reporter. */
+/* Reads events until the watch is silent and the view equals the store. Silence alone is not
+ * enough, because the reader may wake before the reporter. */
 static void view_settle(struct eye *eye, struct view *view, bool *snapshot, int silence_ms)
 {
     int64_t end = prim_boottime_ns(NULL) + PATIENCE_MS * NS_IN_MS;
@@ -445,7 +446,7 @@ TEST(O3_a_head_removed_by_hand_is_reported_to_its_holder)
     rig_close(&rig);
 }
 
-/* W4: a change that could not be read is not a change that never was. */
+/* W4: a change that could not be read must still be reported. */
 TEST(a_change_that_could_not_be_read_is_reported_when_it_can)
 {
     struct rig rig, other;
@@ -490,8 +491,8 @@ TEST(a_change_that_could_not_be_read_is_reported_when_it_can)
     (void)close(start[1]);
 }
 
-/* Who made the lease is dead and not reaped, who imported it lives: nothing is to be heard of the
- * dead one any more, though its descriptor says so for ever. */
+/* The process that created the lease is dead and not reaped; the one that imported it lives. The
+ * watch must ignore the dead one, although its descriptor stays readable. */
 TEST(a_watch_does_not_spin_over_a_dead_process_whose_lease_lives_on)
 {
     struct rig rig, other;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A nats-server with JetStream of the test's own, and a hand on its streams that goes past us. */
+/* A nats-server with JetStream of the test's own, and direct access to its streams. */
 #ifndef TESTS_COORD_NATS_SERVER_H
 #define TESTS_COORD_NATS_SERVER_H
 #include <nats/nats.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* R01-R10 of the specification, before a real nats-server of 2.11 or newer. Which one: the file
- * that MUSTER_NATS_SERVER names. Times are those of the server: a TTL of 2 s is the shortest there
- * is. */
+/* R01-R10 of the specification, with a real nats-server of 2.11 or newer, the program that
+ * MUSTER_NATS_SERVER names. Times are the server's: the shortest TTL is 2 s. */
 #include <muster/coord.h>
 #include <nats/nats.h>
 #include <pthread.h>
@@ -81,7 +80,7 @@ static coord_result create(coord_store *store, const char *key, const char *valu
                                   ttl_ms > 0 ? "me" : NULL, lease);
 }
 
-TEST(what_is_opened_says_what_it_can_do)
+TEST(an_open_store_reports_its_capabilities)
 {
     coord_store *store = opened("caps");
     coord_caps caps = coord_capabilities(store);
@@ -203,10 +202,10 @@ TEST(R05_another_client_deletes_without_a_condition)
     atomic_store(&lost_reason, 0);
     CHECK_I64("kept", coord_keep(kept, on_lost, NULL).code, COORD_OK);
     sleep_ms(300);
-    CHECK_I64("in peace", atomic_load(&lost_reason), 0);
+    CHECK_I64("not lost yet", atomic_load(&lost_reason), 0);
     (void)foreign_publish(other, "$KV.r05.b", "KV-Operation", "PURGE", "");
     for (int i = 0; i < 100 && atomic_load(&lost_reason) == 0; i++) { sleep_ms(50); }
-    CHECK_I64("told without asking, long before the next renewal", atomic_load(&lost_reason),
+    CHECK_I64("reported by the server, long before the next renewal", atomic_load(&lost_reason),
               COORD_R_REVOKED);
     CHECK_I64("and it knows", coord_check(kept), COORD_EXPIRED);
     coord_lease_unref(lease);
@@ -325,7 +324,7 @@ TEST(R08_an_edit_of_the_stream_degrades_the_store)
                 ",\"max_msgs_per_subject\":5,\"allow_msg_ttl\":true,"
                 "\"subject_delete_marker_ttl\":900000000000");
     for (int i = 0; i < 200 && atomic_load(&lost_reason) == 0; i++) { sleep_ms(50); }
-    CHECK("its holder is told", atomic_load(&lost_reason) != 0);
+    CHECK("its holder receives the loss", atomic_load(&lost_reason) != 0);
     CHECK_I64("degraded", coord_capabilities(store).degraded, 1);
     CHECK_I64("no new claims", create(store, "b", "v", 60000, &second).code, COORD_UNSUPPORTED);
     coord_lease_unref(lease);
@@ -348,7 +347,7 @@ TEST(a_bucket_made_anew_is_another_store)
     after = coord_store_id(again);
     CHECK("another id", memcmp(&before, &after, sizeof before) != 0);
     for (int i = 0; i < 200 && atomic_load(&lost_reason) == 0; i++) { sleep_ms(50); }
-    CHECK("its holder is told", atomic_load(&lost_reason) != 0);
+    CHECK("its holder receives the loss", atomic_load(&lost_reason) != 0);
     CHECK_I64("degraded", coord_capabilities(store).degraded, 1);
     CHECK_I64("a handle of the old one",
               coord_lease_import(again, NULL, blob, len, &imported).reason, COORD_R_OTHER_STORE);
@@ -357,7 +356,7 @@ TEST(a_bucket_made_anew_is_another_store)
     coord_close(store);
 }
 
-TEST(what_is_not_ours_is_corrupt_and_never_a_value)
+TEST(a_foreign_entry_is_corrupt_and_never_a_value)
 {
     coord_store *store = opened("foreign");
     coord_entry *entry = NULL;
@@ -520,7 +519,7 @@ static void *race(void *arg)
     return NULL;
 }
 
-TEST(of_two_that_start_at_once_exactly_one_wins)
+TEST(exactly_one_of_two_simultaneous_starts_wins)
 {
     enum { ROUNDS = 1000 };
     static atomic_int won[ROUNDS];

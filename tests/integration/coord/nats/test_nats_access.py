@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may connect to a NATS server, and which server we trust: TLS, users, tokens, permissions.
+"""Access to a NATS server, and trust in the server: TLS, users, tokens, permissions.
 
   test_nats_access.py ACTOR MUSTERCTL NATS_SERVER
 
-Debian's server is enough: that we call it too old for claims shows that we were let in. One of 2.11
+Debian's server is enough: the error that it is too old for claims shows that the connection was accepted. One of 2.11
 opens, and then a claim is made over that connection.
 """
 import base64
@@ -109,7 +109,7 @@ def tokens():
         kept_out(f"nats://secret-other@127.0.0.1:{port}/b?create=1", "forbidden")
 
 
-def what_a_user_may_not_do_is_said():
+def a_missing_permission_is_reported():
     with open(path("permissions.conf"), "w", encoding="ascii") as out:
         out.write('authorization { users = [{ user: me, password: secret,\n'
                   '  permissions: { publish: { deny: "$JS.API.>" } } }] }\n')
@@ -118,7 +118,7 @@ def what_a_user_may_not_do_is_said():
 
 
 def nkey(prefix, raw, seed=False):
-    """A key as NATS writes it: what it is of, 32 bytes, CRC-16, in base32."""
+    """A key as NATS writes it: its kind, 32 bytes, CRC-16, in base32."""
     head = bytes([18 << 3 | prefix >> 5, (prefix & 31) << 3]) if seed else bytes([prefix])
     crc = binascii.crc_hqx(head + raw, 0)
     return base64.b32encode(head + raw + crc.to_bytes(2, "little")).decode().rstrip("=")
@@ -134,7 +134,7 @@ class Identity:
             raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()), seed=True)
 
     def vouch(self, other, **more):
-        """The JWT that says who `other` is."""
+        """The JWT that identifies `other`."""
         def part(value):
             return base64.urlsafe_b64encode(value).decode().rstrip("=")
         claims = {"iat": int(time.time()), "iss": self.name, "sub": other.name, "name": other.kind,
@@ -169,4 +169,4 @@ def credentials_of_a_file():
 make_certificates()
 run([a_server_is_known_by_its_authority_and_name, a_client_shows_its_certificate,
      a_plain_server_is_not_talked_to_when_tls_is_wanted, users_and_passwords, tokens,
-     what_a_user_may_not_do_is_said, credentials_of_a_file])
+     a_missing_permission_is_reported, credentials_of_a_file])

@@ -2,10 +2,9 @@
 /* A cluster of three real nats-servers whose members are killed and stopped while eight clients
  * fight over two slots.
  *
- * A client may act from the answer of its acquire to the last instant before which coord_check()
- * still said OK. Two such spans of one slot never overlap, whatever the servers did: that is judged
- * after the run, with all clients on one clock. Then all members are healed and every client must
- * win again. */
+ * A client may act from the answer of its acquire to its last coord_check() that returned OK. Two
+ * such spans of one slot must never overlap. The test judges that after the run, with all clients
+ * on one clock. Then all members are healed and every client must win again. */
 #include <arpa/inet.h>
 #include <muster/coord.h>
 #include <pthread.h>
@@ -93,7 +92,7 @@ struct client {
     coord_store *store;
     struct prng prng;
     atomic_uint won;
-    atomic_int told; /* of the lease at hand */
+    atomic_int losses; /* of the present lease */
 };
 static struct client clients[CLIENTS];
 
@@ -101,7 +100,7 @@ static void on_lost(void *arg, coord_lease *lease, int reason)
 {
     struct client *client = arg;
     (void)lease, (void)reason;
-    if (atomic_fetch_add(&client->told, 1) > 0) { atomic_fetch_add(&lost_twice, 1); }
+    if (atomic_fetch_add(&client->losses, 1) > 0) { atomic_fetch_add(&lost_twice, 1); }
     atomic_fetch_add(&lost, 1);
 }
 
@@ -111,7 +110,7 @@ static void hold(struct client *client, coord_lease *lease, const coord_result *
         .from_ns = now_ns(), .token = grant->token, .slot = grant->slot, .client = client->index};
     int64_t until = span.from_ns + (int64_t)prng_below(&client->prng, 5000) * 1000000;
     span.to_ns = span.from_ns;
-    atomic_store(&client->told, 0);
+    atomic_store(&client->losses, 0);
     (void)coord_keep(lease, on_lost, client);
     for (;;) {
         int64_t before = now_ns();
@@ -178,7 +177,7 @@ static void judge(void)
     }
 }
 
-/* -- what the servers count ------------------------------------------------------------------- */
+/* -- the servers' counters ------------------------------------------------------------------- */
 
 static uint64_t messages_in(const struct member *member)
 {
@@ -300,7 +299,7 @@ TEST(members_are_killed_and_stopped_and_no_slot_has_two_holders)
             atomic_load(&calls), FAULTS);
     judge();
     CHECK("somebody lost a claim, or nothing was tried", atomic_load(&lost) > 0);
-    CHECK_U64("and was told once", atomic_load(&lost_twice), 0);
+    CHECK_U64("and each loss was reported once", atomic_load(&lost_twice), 0);
     for (int i = 0; i < CLIENTS; i++) { coord_close(clients[i].store); }
     for (int i = 0; i < MEMBERS; i++) { proc_end(&members[i].proc); }
 }

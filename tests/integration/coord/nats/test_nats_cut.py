@@ -73,7 +73,7 @@ def a_claim_whose_answer_is_lost_is_recognised():
             far.says("OK/renewed", "renew", number)
 
 
-def a_holder_that_hears_nothing_is_told_before_its_claim_can_be_anothers():
+def a_cut_off_holder_loses_its_claim_before_another_gets_it():
     link = Link(PORT)
     with Actor(ACTOR, through(link, "deaf")) as far, Actor(ACTOR, direct("deaf"), timeout_ms=1000) as near:
         far.says("OK/created", "create", 1, "a", "v", 2000, "me")
@@ -87,7 +87,7 @@ def a_holder_that_hears_nothing_is_told_before_its_claim_can_be_anothers():
             check(time.monotonic() < deadline, "the claim ends")
             time.sleep(0.01)
         lost = far.wait_lost(1, 30)
-        check(lost["at"] <= got["at"], f"told at {lost['at']}, another was let in at {got['at']}")
+        check(lost["at"] <= got["at"], f"lost at {lost['at']}, granted to another at {got['at']}")
         link.heal()
 
 
@@ -95,4 +95,4 @@ with contextlib.ExitStack() as stack:
     server = start(SERVER, "one", PORT, 0, [], DIRECTORY.name)
     stack.callback(lambda: (server.kill(), server.wait()))
     run([a_watch_that_was_cut_says_so_and_shows_what_is_left, a_claim_whose_answer_is_lost_is_recognised,
-         a_holder_that_hears_nothing_is_told_before_its_claim_can_be_anothers])
+         a_cut_off_holder_loses_its_claim_before_another_gets_it])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Debian 12's nats-server is 2.9: it has JetStream and no message TTL, so nothing of ours could end
- * a claim there. It is refused when the store is opened, and the reason is said. */
+/* Debian 12's nats-server is 2.9: it has JetStream but no message TTL, so claims would never end
+ * there. Opening the store is refused with that reason. */
 #include <muster/coord.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,7 @@ TEST(a_server_without_jetstream_is_refused_too)
     CHECK_I64("said", result.reason, COORD_R_CONNECTION);
 }
 
-TEST(what_the_url_lacks_is_said_before_any_connection)
+TEST(a_missing_part_of_the_url_is_reported_before_any_connection)
 {
     static const struct {
         const char *url, *says;

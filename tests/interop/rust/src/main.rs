@@ -5,7 +5,7 @@
 use etcd_client::*;
 use std::time::Duration;
 
-const TTL: i64 = 5; // seconds: kept every half second, so a machine may stand still for some
+const TTL: i64 = 5; // seconds: kept every half second, so a machine may stall for some
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Create if nobody has: true, or what is there.
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Error> {
     let client = Client::connect(&endpoints, None).await?;
     let (mut kv, mut leases) = (client.kv_client(), client.lease_client());
 
-    // two workers register; the second of one name is told who is there
+    // two workers register; the second of one name gets the first one's value
     let first = leases.grant(TTL, None).await?.id();
     let second = leases.grant(600, None).await?.id();
     assert_eq!(create(&mut kv, "x10/instances/a", "one", first).await?, Ok(()));

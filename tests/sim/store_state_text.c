@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store_tell.h"
+#include "store_state_text.h"
 
-/* Not printf: a story tells hundreds of thousands of lines. */
+/* Appends instead of printf, because a story writes hundreds of thousands of lines. */
 static void word(struct buf *into, const char *name)
 {
     (void)buf_append_c(into, name);
@@ -48,7 +48,7 @@ static void line(struct buf *into)
     (void)buf_append_byte(into, '\n');
 }
 
-void tell_marks(struct buf *into, const struct told_marks *marks)
+void write_marks(struct buf *into, const struct state_marks *marks)
 {
     number(into, "revision", marks->revision);
     number(into, "compacted", marks->compacted);
@@ -59,7 +59,7 @@ void tell_marks(struct buf *into, const struct told_marks *marks)
     line(into);
 }
 
-void tell_key(struct buf *into, const struct told_key *key)
+void write_key(struct buf *into, const struct state_key *key)
 {
     text(into, "key", key->name);
     text(into, "value", key->value);
@@ -71,7 +71,7 @@ void tell_key(struct buf *into, const struct told_key *key)
     line(into);
 }
 
-void tell_lease(struct buf *into, const struct told_lease *lease)
+void write_lease(struct buf *into, const struct state_lease *lease)
 {
     id(into, "lease", lease->id);
     text(into, "owner", lease->owner);
@@ -83,8 +83,8 @@ void tell_lease(struct buf *into, const struct told_lease *lease)
     line(into);
 }
 
-void tell_group(struct buf *into, struct str name, uint64_t slot_count, uint64_t revision,
-                uint64_t cooldown_ns)
+void write_group(struct buf *into, struct str name, uint64_t slot_count, uint64_t revision,
+                 uint64_t cooldown_ns)
 {
     text(into, "group", name);
     number(into, "slots", slot_count);
@@ -93,7 +93,7 @@ void tell_group(struct buf *into, struct str name, uint64_t slot_count, uint64_t
     line(into);
 }
 
-void tell_slot(struct buf *into, uint64_t slot, const uint8_t *lease, uint64_t rest_until_ns)
+void write_slot(struct buf *into, uint64_t slot, const uint8_t *lease, uint64_t rest_until_ns)
 {
     if (!lease && !rest_until_ns) return;
     number(into, "slot", slot);
@@ -102,7 +102,7 @@ void tell_slot(struct buf *into, uint64_t slot, const uint8_t *lease, uint64_t r
     line(into);
 }
 
-void tell_waiter(struct buf *into, const struct told_waiter *waiter)
+void write_waiter(struct buf *into, const struct state_waiter *waiter)
 {
     id(into, "waiter", waiter->lease);
     id(into, "client", waiter->client);
