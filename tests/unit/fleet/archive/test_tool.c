@@ -119,7 +119,7 @@ static void warn(const char *part)
     struct fs_info info;
 
     CHECK("the part", strcmp(part, "roster") == 0);
-    CHECK_ERR("nothing is changed yet", fs_stat(warned->wish.to.fs, "/data/log", &info),
+    CHECK_ERR("nothing is changed yet", fs_stat(warned->request.to.fs, "/data/log", &info),
               ERR_NOT_FOUND);
     warned = NULL;
 }
