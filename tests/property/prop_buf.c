@@ -15,7 +15,7 @@ struct model {
     size_t len, max;
 };
 
-/* Appends in a random one of the ways, each all or nothing. */
+/* One random kind of append; each appends all or nothing. */
 static enum err append(struct prng *p, struct buf *b, struct str bytes)
 {
     char *room;
@@ -94,7 +94,7 @@ TEST(the_buffer_behaves_as_an_array_with_a_ceiling)
     }
 }
 
-/* Everything taken since the last reset keeps its bytes, and `used` never passes the ceiling. */
+/* Memory taken since the last reset keeps its bytes, and `used` never passes the ceiling. */
 TEST(the_arena_gives_distinct_memory_within_its_ceiling)
 {
     enum { PIECES = 200 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random writes, watches, blocked streams, compactions and restores against a plain list of all
- * changes: every watch is reported exactly what the list says, in order, each revision in one response
- * (U01-U06, U08, U09, U13), a progress response never overtakes an event (U11), nobody is cancelled
- * but by a compaction that passed it (U03), created answers keep the order of requests (U07). */
+ * changes. Every watch receives exactly the changes of the list, in order, each revision in one
+ * response (U01-U06, U08, U09, U13). A progress response never overtakes an event (U11). Only a
+ * compaction past a watch cancels it (U03). Created answers keep the order of requests (U07). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 #include "wire/message.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
-/* -- requests as a client makes them -- */
+/* -- requests of clients -- */
 
 struct feed_create {
     struct key_range range; /* `from` is not empty */
@@ -80,33 +80,33 @@ struct made {
     bool put, had;
     uint32_t key, value, prev_value;
 };
-struct watching { /* a watch as its client knows it */
+struct watching { /* the client's view of a watch */
     bool used, created, over, fragment, prev_kv, no_put, no_delete, was_blocked;
-    bool amid; /* the last response was a fragment */
+    bool in_fragment; /* the last response was a fragment */
     int64_t id;
-    uint64_t start; /* the first revision it is reported */
+    uint64_t start; /* the first revision of which the watch gets events */
     uint64_t asked_start;
     char from[8], end[8];
-    size_t at, last_index; /* in the list: the next that may be reported */
+    size_t at, last_index; /* index in the list: the next change to receive */
 };
 struct client {
     struct feed_stream stream;
-    bool open, door_closed;
-    struct watching *asked[ASKED]; /* whose created answers are to come, in order; NULL: refused */
+    bool open, blocked;
+    struct watching
+        *asked[ASKED]; /* watches whose created answers are pending, in order; NULL: refused */
     bool asked_cancel[ASKED];
     int64_t asked_id[ASKED];
     size_t asked_first, asked_count;
-    uint64_t progress_asked, progress_told;
+    uint64_t progress_asked, progress_received;
 };
 static struct {
     struct prng p;
     struct sim *sim;
     struct io *io;
-    struct store_machine *machine,
-        *twin; /* the twin is looked at by nobody, and is ahead at times */
+    struct store_machine *machine, *twin; /* nobody watches the twin, which is sometimes ahead */
     struct state_machine ops, twin_ops;
     bool lags; /* the machine is not reported */
-    bool doors_slam;
+    bool random_blocks;
     struct watch_engine *engine;
     struct feed *feed;
     uint64_t index, clock_ns, revision, compacted;
@@ -118,8 +118,8 @@ static struct {
         uint64_t mod;
     } keys[KEY_NAMES];
     struct client clients[STREAMS];
-    struct watching lookers[WATCHES];
-    size_t looker_count;
+    struct watching watches[WATCHES];
+    size_t watch_count;
     uint64_t events, fragments, cancels, progresses;
     struct buf command, reply;
 } w;
@@ -129,7 +129,7 @@ static void key_name(uint32_t key, char name[8])
     (void)snprintf(name, 8, "%c%u", (char)('a' + key / 8), (unsigned)(key % 8));
 }
 
-/* -- what the list says -- */
+/* -- expected events, from the list -- */
 
 static bool in_range(const struct watching *l, uint32_t key)
 {
@@ -153,20 +153,20 @@ static size_t next_match(const struct watching *l, size_t at)
     return at;
 }
 
-/* Nothing at or below the revision is left to be reported. */
-static bool told_up_to(const struct watching *l, uint64_t revision)
+/* The watch has received everything up to the revision. */
+static bool received_up_to(const struct watching *l, uint64_t revision)
 {
     size_t next = next_match(l, l->at);
 
     return next == w.count || w.changes[next].revision > revision;
 }
 
-/* -- what is sent -- */
+/* -- sent messages -- */
 
-static struct watching *looker_of(const struct client *c, int64_t id)
+static struct watching *watch_of(const struct client *c, int64_t id)
 {
-    for (size_t i = w.looker_count; i > 0; i--) {
-        struct watching *l = &w.lookers[i - 1];
+    for (size_t i = w.watch_count; i > 0; i--) {
+        struct watching *l = &w.watches[i - 1];
         if (l->used && l->created && !l->over && l->id == id &&
             (size_t)(c - w.clients) == l->last_index)
             return l;
@@ -210,10 +210,10 @@ static void on_events(struct watching *l, const Etcdserverpb__WatchResponse *m)
     }
     CHECK("at most 1,000 revisions", revisions <= 1000);
     CHECK("the header is not behind its events", (uint64_t)m->header->revision >= revision);
-    l->amid = m->fragment;
+    l->in_fragment = m->fragment;
     w.fragments += m->fragment != 0;
     if (m->fragment) {
-        CHECK("only who asked gets fragments", l->fragment);
+        CHECK("only a watch that asked for fragments gets them", l->fragment);
         return;
     }
     size_t next = next_match(l, l->at);
@@ -239,13 +239,13 @@ static void on_created(struct client *c, const Etcdserverpb__WatchResponse *m)
 static void on_progress(struct client *c, struct watching *one, uint64_t revision)
 {
     CHECK("of now", revision == w.revision);
-    for (size_t i = 0; i < w.looker_count; i++) {
-        const struct watching *l = &w.lookers[i];
+    for (size_t i = 0; i < w.watch_count; i++) {
+        const struct watching *l = &w.watches[i];
         if (!l->used || l->over || l->last_index != (size_t)(c - w.clients)) continue;
         if (one && l != one) continue;
-        CHECK("U11 progress does not overtake an event", told_up_to(l, revision));
+        CHECK("U11 progress does not overtake an event", received_up_to(l, revision));
         CHECK("U04 no progress before a start to come", l->asked_start <= revision);
-        CHECK("not amid fragments", !l->amid);
+        CHECK("not inside a fragmented revision", !l->in_fragment);
     }
     w.progresses++;
 }
@@ -256,11 +256,11 @@ static enum err on_send(struct feed_stream *stream, struct str bytes, bool must)
     Etcdserverpb__WatchResponse *m;
     struct watching *l;
 
-    if (w.doors_slam && prng_chance(&w.p, 30000)) c->door_closed = true;
-    if (c->door_closed && !must) return ERR_FULL;
+    if (w.random_blocks && prng_chance(&w.p, 30000)) c->blocked = true;
+    if (c->blocked && !must) return ERR_FULL;
     m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
     CHECK("it can be read", m && m->header);
-    l = m->created ? NULL : looker_of(c, m->watch_id);
+    l = m->created ? NULL : watch_of(c, m->watch_id);
     if (m->created) {
         on_created(c, m);
     } else if (m->canceled && c->asked_count && c->asked_cancel[c->asked_first] &&
@@ -269,18 +269,18 @@ static enum err on_send(struct feed_stream *stream, struct str bytes, bool must)
         c->asked_count--;
     } else if (m->canceled) {
         CHECK("of a watch", l != NULL);
-        CHECK_I64("up to what is compacted", m->compact_revision, (int64_t)w.compacted);
+        CHECK_I64("up to the compacted revision", m->compact_revision, (int64_t)w.compacted);
         CHECK("without a reason", !m->cancel_reason[0]);
         CHECK("U03 compaction passed it",
-              !told_up_to(l, w.compacted - 1) || l->start < w.compacted || l->was_blocked);
+              !received_up_to(l, w.compacted - 1) || l->start < w.compacted || l->was_blocked);
         l->over = true;
         w.cancels++;
     } else if (m->n_events) {
         CHECK("events of a watch that is there", l != NULL);
         on_events(l, m);
     } else if (m->watch_id == -1) {
-        CHECK("it was asked for", c->progress_told < c->progress_asked);
-        c->progress_told = c->progress_asked;
+        CHECK("it was asked for", c->progress_received < c->progress_asked);
+        c->progress_received = c->progress_asked;
         on_progress(c, NULL, (uint64_t)m->header->revision);
     } else {
         CHECK("of a watch", l != NULL);
@@ -336,7 +336,7 @@ static void note_change(uint32_t key, bool put, uint32_t value, uint64_t revisio
     w.keys[key].mod = revision;
 }
 
-/* The first part of it, of one that has several. */
+/* Applies the first part of a command that has several parts. */
 static void apply_begin(const struct store_command *command)
 {
     buf_clear(&w.command);
@@ -399,7 +399,7 @@ static void do_compact(void)
     apply(&(struct store_command){.kind = STORE_COMPACT, .expected = w.compacted});
 }
 
-/* A snapshot of another replica, which may be ahead of this one. */
+/* Restores a snapshot of another replica, which may be ahead of this one. */
 static void do_restore(void)
 {
     struct state_machine from = w.twin ? w.twin_ops : w.ops;
@@ -442,7 +442,7 @@ static void ask(struct client *c, struct watching *l, bool cancel, int64_t id)
 {
     size_t at = (c->asked_first + c->asked_count++) % ASKED;
 
-    CHECK("room for what is asked", c->asked_count <= ASKED);
+    CHECK("room for the request", c->asked_count <= ASKED);
     c->asked[at] = l;
     c->asked_cancel[at] = cancel;
     c->asked_id[at] = id;
@@ -450,9 +450,9 @@ static void ask(struct client *c, struct watching *l, bool cancel, int64_t id)
 
 static bool in_use(const struct client *c, int64_t id)
 {
-    for (size_t i = 0; i < w.looker_count; i++)
-        if (w.lookers[i].used && !w.lookers[i].over && w.lookers[i].id == id &&
-            w.lookers[i].last_index == (size_t)(c - w.clients))
+    for (size_t i = 0; i < w.watch_count; i++)
+        if (w.watches[i].used && !w.watches[i].over && w.watches[i].id == id &&
+            w.watches[i].last_index == (size_t)(c - w.clients))
             return true;
     return false;
 }
@@ -461,12 +461,12 @@ static void do_watch(void)
 {
     struct client *c = any_client();
     uint64_t die = prng_below(&w.p, 100), start = 0;
-    struct watching *l = &w.lookers[w.looker_count];
+    struct watching *l = &w.watches[w.watch_count];
     struct feed_create create = {0};
     uint32_t a = (uint32_t)prng_below(&w.p, KEY_NAMES);
     bool refused = false;
 
-    if (w.looker_count == WATCHES || c->asked_count + 4 > ASKED) return;
+    if (w.watch_count == WATCHES || c->asked_count + 4 > ASKED) return;
     memset(l, 0, sizeof *l);
     key_name(a, l->from);
     if (die < 20) { /* one key */
@@ -478,7 +478,7 @@ static void do_watch(void)
     } else if (die < 65) { /* everything from there on */
         l->end[1] = 'x';
         create.range = (struct key_range){str_from(l->from), str_of("", 1)};
-    } else { /* any two ends, also the wrong way round */
+    } else { /* any two ends, sometimes in reverse order */
         key_name((uint32_t)prng_below(&w.p, KEY_NAMES), l->end);
         refused = strcmp(l->from, l->end) >= 0;
         create.range = (struct key_range){str_from(l->from), str_from(l->end)};
@@ -496,7 +496,7 @@ static void do_watch(void)
     create.progress_notify = prng_chance(&w.p, 300000);
     if (prng_chance(&w.p, 300000)) create.id = (int64_t)prng_below(&w.p, 8) - 9;
     refused = refused || (create.id && in_use(c, create.id));
-    l->last_index = (size_t)(c - w.clients); /* whose it is */
+    l->last_index = (size_t)(c - w.clients); /* index of its client */
     if (!refused) {
         int64_t id = create.id, next = c->stream.next_id;
 
@@ -504,7 +504,7 @@ static void do_watch(void)
         if (!create.id) id = next;
         l->used = true;
         l->id = id;
-        w.looker_count++;
+        w.watch_count++;
         ask(c, l, false, id);
     } else {
         ask(c, NULL, false, -1);
@@ -515,7 +515,7 @@ static void do_watch(void)
 static void do_cancel(void)
 {
     struct client *c = any_client();
-    struct watching *l = w.looker_count ? &w.lookers[prng_below(&w.p, w.looker_count)] : NULL;
+    struct watching *l = w.watch_count ? &w.watches[prng_below(&w.p, w.watch_count)] : NULL;
 
     if (c->asked_count + 4 > ASKED) return;
     if (!l || l->over || l->last_index != (size_t)(c - w.clients)) {
@@ -523,14 +523,14 @@ static void do_cancel(void)
         return;
     }
     ask(c, NULL, true, l->id);
-    /* A created answer that still waits is given all the same, before this one. */
+    /* A pending created answer is sent before the answer to this cancel. */
     l->over = true;
     feed_cancel(&c->stream, l->id);
 }
 
-static void open_door(struct client *c)
+static void unblock(struct client *c)
 {
-    c->door_closed = false;
+    c->blocked = false;
     watch_stream_writable(&c->stream.base);
 }
 
@@ -540,14 +540,14 @@ static void do_stream(void)
 
     if (!c->open) return;
     if (prng_chance(&w.p, 50000)) {
-        for (size_t i = 0; i < w.looker_count; i++)
-            if (w.lookers[i].last_index == (size_t)(c - w.clients)) w.lookers[i].over = true;
+        for (size_t i = 0; i < w.watch_count; i++)
+            if (w.watches[i].last_index == (size_t)(c - w.clients)) w.watches[i].over = true;
         feed_stream_deinit(&c->stream);
         c->open = false;
     } else if (c->stream.base.blocked && prng_chance(&w.p, 500000)) {
-        open_door(c);
+        unblock(c);
     } else if (prng_chance(&w.p, 500000)) {
-        c->door_closed = true;
+        c->blocked = true;
     } else {
         c->progress_asked++;
         watch_stream_ask(&c->stream.base);
@@ -556,34 +556,33 @@ static void do_stream(void)
 
 static void note_blocked(void)
 {
-    for (size_t i = 0; i < w.looker_count; i++)
-        if (w.clients[w.lookers[i].last_index].door_closed) w.lookers[i].was_blocked = true;
+    for (size_t i = 0; i < w.watch_count; i++)
+        if (w.clients[w.watches[i].last_index].blocked) w.watches[i].was_blocked = true;
 }
 
-static bool all_told(void)
+static bool all_received(void)
 {
     for (size_t i = 0; i < STREAMS; i++)
-        if (w.clients[i].open && (w.clients[i].door_closed || w.clients[i].asked_count))
-            return false;
-    for (size_t i = 0; i < w.looker_count; i++)
-        if (!w.lookers[i].over && !told_up_to(&w.lookers[i], w.revision)) return false;
+        if (w.clients[i].open && (w.clients[i].blocked || w.clients[i].asked_count)) return false;
+    for (size_t i = 0; i < w.watch_count; i++)
+        if (!w.watches[i].over && !received_up_to(&w.watches[i], w.revision)) return false;
     return true;
 }
 
-/* Every door is opened until nobody waits for anything. */
+/* Unblocks every stream until nothing is pending. */
 static void drain(void)
 {
     for (int i = 0; i < 10000; i++) {
         for (size_t k = 0; k < STREAMS; k++)
             if (w.clients[k].open && w.clients[k].stream.base.blocked)
-                open_door(&w.clients[k]);
+                unblock(&w.clients[k]);
             else
-                w.clients[k].door_closed = false;
+                w.clients[k].blocked = false;
         (void)sim_run_for(w.sim, 1);
-        if (all_told()) break;
+        if (all_received()) break;
     }
-    CHECK("everything is reported in the end", all_told());
-    for (size_t i = 0; i < w.looker_count; i++) w.lookers[i].was_blocked = false;
+    CHECK("everything is reported in the end", all_received());
+    for (size_t i = 0; i < w.watch_count; i++) w.watches[i].was_blocked = false;
 }
 
 static void open_world(uint64_t seed, enum err (*send)(struct feed_stream *, struct str, bool))
@@ -635,7 +634,7 @@ static void close_world(void)
 static void run(uint64_t seed)
 {
     open_world(seed, on_send);
-    w.doors_slam = true;
+    w.random_blocks = true;
     CHECK_OK("twin", store_machine_open(&(struct store_machine_options){0}, &w.twin));
     w.twin_ops = store_machine_registration(w.twin);
     for (int step = 0; step < STEPS; step++) {
@@ -664,7 +663,7 @@ static void run(uint64_t seed)
     close_world();
 }
 
-TEST(watches_are_told_what_a_list_of_all_changes_says)
+TEST(watches_report_what_a_list_of_all_changes_says)
 {
     uint64_t events = 0, cancels = 0, progresses = 0;
     struct prng worlds;
@@ -681,11 +680,11 @@ TEST(watches_are_told_what_a_list_of_all_changes_says)
     CHECK("progress was notified", progresses > 10);
 }
 
-/* -- one watch on everything that the list has -- */
+/* -- one watch on all keys of the list -- */
 static struct client *watch_all(uint64_t start)
 {
     struct client *c = any_client();
-    struct watching *l = &w.lookers[w.looker_count++];
+    struct watching *l = &w.watches[w.watch_count++];
 
     *l = (struct watching){.used = true,
                            .start = start ? start : w.revision + 1,
@@ -700,7 +699,7 @@ static struct client *watch_all(uint64_t start)
     return c;
 }
 
-TEST(u02_u11_a_long_history_is_told_in_portions_and_progress_waits_for_its_end)
+TEST(u02_u11_a_long_history_is_sent_in_portions_and_progress_waits_for_its_end)
 {
     struct client *c;
 
@@ -709,17 +708,17 @@ TEST(u02_u11_a_long_history_is_told_in_portions_and_progress_waits_for_its_end)
     c = watch_all(1);
     c->progress_asked++;
     watch_stream_ask(&c->stream.base);
-    for (int i = 0; i < 1000 && c->progress_told == 0; i++) {
+    for (int i = 0; i < 1000 && c->progress_received == 0; i++) {
         (void)sim_step(w.sim);
-        if (i % 3 == 0) do_put(); /* and it goes on meanwhile */
+        if (i % 3 == 0) do_put(); /* writes go on meanwhile */
     }
     (void)sim_run_for(w.sim, 10);
-    CHECK("in the end it is reported", c->progress_told == 1);
-    CHECK("after everything", told_up_to(&w.lookers[0], w.revision));
+    CHECK("in the end it is reported", c->progress_received == 1);
+    CHECK("after everything", received_up_to(&w.watches[0], w.revision));
     close_world();
 }
 
-TEST(u04_u10_a_start_to_come_hears_nothing_before_it_and_quiet_is_told_after)
+TEST(u04_u10_a_future_start_gets_nothing_before_it_and_progress_after)
 {
     struct client *c;
 
@@ -736,16 +735,16 @@ TEST(u04_u10_a_start_to_come_hears_nothing_before_it_and_quiet_is_told_after)
     do_put();
     (void)sim_run_for(w.sim, 1);
     CHECK_U64("the first event", w.events, 1);
-    CHECK_U64("what was asked is answered now", c->progress_told, 1);
+    CHECK_U64("the pending progress request is answered now", c->progress_received, 1);
     CHECK_U64("and once", w.progresses, 1);
     (void)sim_run_for(w.sim, 100);
     CHECK("quiet is reported", w.progresses > 2);
     close_world();
 }
 
-/* A lease ends, then the command of the same entry takes its turns. In between come one who catches
- * up, one who begins now, and who asks for progress. */
-TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_amid)
+/* A lease ends, then the command of the same entry is applied in parts. Between the parts, one
+ * watch catches up, one watch begins, and one client asks for progress. */
+TEST(a_lease_that_ended_before_a_step_in_parts_is_reported_once_to_new_watches)
 {
     enum { WIDE = 3 * STORE_SWEEP_KEYS };
     struct client *c;
@@ -773,9 +772,9 @@ TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_ami
     c->progress_asked++;
     watch_stream_ask(&c->stream.base);
     (void)sim_run_for(w.sim, 1);
-    CHECK_U64("who was there, and who catches up", w.events, 1 + 2);
-    CHECK_U64("progress is of now", c->progress_told, 1);
-    CHECK("it was amid", w.ops.ops->apply_more(w.ops.state, &w.reply));
+    CHECK_U64("the old watch and the one that catches up", w.events, 1 + 2);
+    CHECK_U64("progress is of now", c->progress_received, 1);
+    CHECK("a step was in progress", w.ops.ops->apply_more(w.ops.state, &w.reply));
     (void)sim_run_for(w.sim, 1);
     while (w.ops.ops->apply_more(w.ops.state, &w.reply)) {}
     w.revision++;
@@ -784,14 +783,14 @@ TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_ami
     close_world();
 }
 
-/* -- a revision that is larger than a turn -- */
+/* -- a revision that takes more than one turn to send -- */
 enum { MANY = 10000, MANY_VALUE = 600 };
 
 struct taker {
     struct feed_stream stream;
-    bool door_closed, whole, amid;
+    bool blocked, whole, in_fragment;
     size_t events, responses, largest;
-    uint64_t ended; /* revisions that were reported to their end */
+    uint64_t ended; /* revisions that were received completely */
 };
 static struct taker takers[4];
 
@@ -800,8 +799,8 @@ static enum err on_large(struct feed_stream *stream, struct str bytes, bool must
     struct taker *t = CONTAINER_OF(stream, struct taker, stream);
     Etcdserverpb__WatchResponse *m;
 
-    if (prng_chance(&w.p, 200000)) t->door_closed = true;
-    if (t->door_closed && !must) return ERR_FULL;
+    if (prng_chance(&w.p, 200000)) t->blocked = true;
+    if (t->blocked && !must) return ERR_FULL;
     m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
     CHECK("it can be read", m != NULL);
     if (!m->created) {
@@ -815,11 +814,11 @@ static enum err on_large(struct feed_stream *stream, struct str bytes, bool must
             CHECK("with the pair before",
                   m->events[i]->prev_kv && m->events[i]->prev_kv->value.len == MANY_VALUE);
         }
-        CHECK("fragments only for who asks", !m->fragment || !t->whole);
+        CHECK("fragments only on request", !m->fragment || !t->whole);
         t->events += m->n_events;
         t->responses++;
         t->largest = bytes.len > t->largest ? bytes.len : t->largest;
-        t->amid = m->fragment;
+        t->in_fragment = m->fragment;
         if (!m->fragment) t->ended++;
         if (!m->fragment) CHECK_SIZE("a response ends with its revision", t->events % MANY, 0);
     }
@@ -860,26 +859,28 @@ TEST(u12_a_revision_of_10000_keys_is_one_response_or_fragments_that_join_to_it)
             if (i % 1000 == 0) (void)sim_run_for(w.sim, 1);
         }
         w.revision++;
-        struct taker leaver = {.whole = true};
-        feed_stream_init(w.feed, &leaver.stream);
-        feed_create(&leaver.stream,
+        struct taker closing = {.whole = true};
+        feed_stream_init(w.feed, &closing.stream);
+        feed_create(&closing.stream,
                     &(struct feed_create){.range = {STR("many/"), STR("many0")}, .no_put = true});
         apply(&(struct store_command){
             .kind = STORE_DELETE_RANGE, .key = STR("many/"), .range_end = STR("many0")});
         for (uint64_t i = 0; i < round; i++) (void)sim_step(w.sim);
-        feed_stream_deinit(&leaver.stream); /* goes while its response is gathered */
+        feed_stream_deinit(&closing.stream); /* closed while its response is being built */
         for (int i = 0; i < 20000 && !all_took(round); i++) {
             for (size_t k = 0; k < ARRAY_LEN(takers); k++)
-                if (takers[k].door_closed) {
-                    takers[k].door_closed = false;
+                if (takers[k].blocked) {
+                    takers[k].blocked = false;
                     watch_stream_writable(&takers[k].stream.base);
                 }
-            /* Numbers of changes are others after it; who is amid goes on by its place. */
-            if (round == 2 && (takers[0].amid || takers[2].amid) && prng_chance(&w.p, 500000))
+            /* A restore renumbers the changes; a watch in the middle of a revision continues by its
+             * position. */
+            if (round == 2 && (takers[0].in_fragment || takers[2].in_fragment) &&
+                prng_chance(&w.p, 500000))
                 do_restore();
             (void)sim_run_for(w.sim, 1);
         }
-        CHECK("everybody was sent all of it", all_took(round));
+        CHECK("every watch got everything", all_took(round));
     }
     for (size_t i = 0; i < ARRAY_LEN(takers); i++) {
         CHECK_SIZE("each event once", takers[i].events, 3 * MANY);
@@ -927,11 +928,11 @@ TEST(the_watches_of_a_stream_that_ends_are_freed_in_slices)
         feed_create(&crowd.stream, &(struct feed_create){.range = {STR("a"), STR("z")}});
     CHECK_U64("each is answered", crowd.responses, CROWD);
     do_put();
-    (void)sim_step(w.sim); /* some are sent, and others wait to be */
+    (void)sim_step(w.sim); /* some events are sent, others are queued */
     crowd.closed = true;
     feed_stream_close(&crowd.stream, on_crowd_freed);
     CHECK_SIZE("not at once", feed_count(w.feed), CROWD);
-    do_put(); /* it is reported to nobody */
+    do_put(); /* no watch reports it */
     for (before = feed_count(w.feed); crowd.freed == 0; before = feed_count(w.feed)) {
         uint64_t turns = loop_stats(w.io->loop).turns;
         CHECK("it goes on", sim_step(w.sim));
@@ -963,8 +964,9 @@ TEST(a_feed_that_closes_frees_the_watches_of_streams_that_were_ending)
     close_world();
 }
 
-/* Cancelling must not walk over the other watches of the stream: its cost is that of progress. */
-TEST(progress_is_told_when_the_watch_that_was_to_start_last_is_cancelled)
+/* Cancelling one watch must not visit the stream's other watches; it costs as much as a progress
+ * response. */
+TEST(progress_is_sent_when_the_watch_with_the_last_start_is_cancelled)
 {
     struct client *c;
 
@@ -974,11 +976,11 @@ TEST(progress_is_told_when_the_watch_that_was_to_start_last_is_cancelled)
     watch_stream_ask(&c->stream.base);
     do_put();
     (void)sim_run_for(w.sim, 100);
-    CHECK_U64("it waits for a start that is to come", c->progress_told, 0);
-    w.lookers[w.looker_count - 1].over = true;
-    ask(c, NULL, true, w.lookers[w.looker_count - 1].id);
-    feed_cancel(&c->stream, w.lookers[w.looker_count - 1].id);
+    CHECK_U64("it waits for a start that is to come", c->progress_received, 0);
+    w.watches[w.watch_count - 1].over = true;
+    ask(c, NULL, true, w.watches[w.watch_count - 1].id);
+    feed_cancel(&c->stream, w.watches[w.watch_count - 1].id);
     (void)sim_run_for(w.sim, 100);
-    CHECK_U64("then it is reported", c->progress_told, 1);
+    CHECK_U64("then it is reported", c->progress_received, 1);
     close_world();
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random commands against plain arrays that say what the tables must hold, with views open on the
- * way: results, order of every walk, counts, hash, memory, and each view against a copy of the
- * arrays made when it was opened. Invariants 1 to 7 of coordinator.md section 3 hold in the arrays
- * by construction, so tables that agree with them obey them. Every second world is of the level
- * from which domains stay leaving until their shard acknowledged it; the others must never have
- * one. */
+/* Random commands against plain arrays that model the tables, with views open meanwhile. Compared:
+ * results, order of every walk, counts, hash, memory, and each view with a copy of the arrays from
+ * when it was opened. The arrays keep invariants 1 to 7 of coordinator.md section 3 by
+ * construction. Every second world has the level at which domains stay leaving until their shard
+ * acknowledges them; the other worlds must have no leaving domain. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +26,14 @@ enum {
     TEXT = 1 << 20
 };
 
-struct model { /* what is where; -1: nowhere */
+struct model { /* owner by index; -1: none */
     bool shards[SHARDS];
     int32_t registered[SHARDS];
     int clusters[CLUSTERS], domains[DOMAINS];
     uint64_t leaving[DOMAINS][SHARDS]; /* since when; 0: not */
     int32_t quotas[QUOTAS][SHARDS];    /* -1: no slice */
     bool quota_set[QUOTAS];
-    int providers[PROVIDERS]; /* which address */
+    int providers[PROVIDERS]; /* index of the address */
 };
 struct names { /* each ascending */
     char shards[SHARDS][NAME], clusters[CLUSTERS][NAME], keys[KEYS][NAME], values[VALUES][NAME],
@@ -58,7 +57,7 @@ static int name_compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Of few letters, so that many are prefixes of others; the first may be empty. */
+/* Names of few letters, so that many are prefixes of others; the first may be empty. */
 static void draw_names(struct prng *prng, char (*out)[NAME], size_t count, bool empty)
 {
     for (size_t i = 0; i < count; i++) {
@@ -120,7 +119,7 @@ static void line(struct buf *out, const struct fleet_row *row)
     CHECK_OK("room for a line", err);
 }
 
-/* The fleet's own walks must say what the model says. */
+/* The rows of the fleet's own walks, as lines. */
 static void fleet_lines(const struct fleet *fleet, struct buf *out)
 {
     struct fleet_row row;
@@ -129,7 +128,7 @@ static void fleet_lines(const struct fleet *fleet, struct buf *out)
         for (struct fleet_walk walk = {0}; fleet_next(fleet, t, &walk, &row);) line(out, &row);
 }
 
-/* The order of leaving rows: key and value joined, then how long the key is. */
+/* Leaving rows are ordered by key and value joined, then by the length of the key. */
 static int joined[DOMAINS];
 
 static int joined_compare(const void *a, const void *b)
@@ -159,7 +158,7 @@ static struct fleet_leaving leaving_of(const struct model *m, int domain, int sh
                                   s(names.shards[shard]), m->leaving[domain][shard]};
 }
 
-/* Each row of the model as the command that would write it, to `each`. */
+/* Passes each row of the model to `each`, as the command that would write the row. */
 static void model_rows(const struct model *m,
                        void (*each)(void *owner, const struct fleet_row *row), void *owner)
 {
@@ -212,7 +211,7 @@ static void line_of_row(void *owner, const struct fleet_row *row)
 
 static void write_row(void *owner, const struct fleet_row *row)
 {
-    CHECK_U64("written anew", fleet_put(owner, row).status, FLEET_DONE);
+    CHECK_U64("written again", fleet_put(owner, row).status, FLEET_DONE);
 }
 
 /* -- steps -- */
@@ -348,7 +347,7 @@ static void step_domain(struct world *w, uint32_t assign_chance)
     }
 }
 
-/* An acknowledgement, sometimes of an assignment that is long over. */
+/* An acknowledgement, sometimes of an assignment that ended long before. */
 static void step_clear(struct world *w)
 {
     int domain = (int)prng_below(&w->prng, DOMAINS), shard = (int)prng_below(&w->prng, SHARDS);
@@ -448,19 +447,19 @@ static void step_watcher(struct world *w)
 static void compare(struct world *w)
 {
     struct buf want, got;
-    struct fleet *anew;
+    struct fleet *rebuilt;
 
     buf_init(&want, TEXT);
     buf_init(&got, TEXT);
     model_rows(&w->model, line_of_row, &want);
     fleet_lines(w->fleet, &got);
-    CHECK_STR("the tables hold what they must, in order", buf_peek(&got), buf_peek(&want));
-    CHECK_OK("open", fleet_open(&anew));
-    model_rows(&w->model, write_row, anew);
-    CHECK_U64("hash of the content alone", fleet_hash(w->fleet), fleet_hash(anew));
-    CHECK("counts", memcmp(fleet_counts(w->fleet).of, fleet_counts(anew).of,
+    CHECK_STR("the tables equal the model, in order", buf_peek(&got), buf_peek(&want));
+    CHECK_OK("open", fleet_open(&rebuilt));
+    model_rows(&w->model, write_row, rebuilt);
+    CHECK_U64("hash of the content alone", fleet_hash(w->fleet), fleet_hash(rebuilt));
+    CHECK("counts", memcmp(fleet_counts(w->fleet).of, fleet_counts(rebuilt).of,
                            sizeof(struct fleet_counts)) == 0);
-    fleet_close(anew);
+    fleet_close(rebuilt);
     buf_deinit(&want);
     buf_deinit(&got);
 }
@@ -554,7 +553,7 @@ static void world_run(uint64_t seed)
         watcher_finish(&w->watchers[i]);
         watcher_close(&w->watchers[i]);
     }
-    fleet_close(w->fleet); /* asserts that all memory that was counted was given back */
+    fleet_close(w->fleet); /* asserts that all counted memory was freed */
     free(w);
 }
 

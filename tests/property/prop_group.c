@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules for slots (prim/group.h) told of the records of a memory store, against its answers:
- * for random groups, holders, cooldowns, resizes and requests both choose the same. */
-#include "../unit/prim/memory/desk.h"
+/* The rules for slots (prim/group.h) on the records of a memory store, against the store: for random
+ * groups, holders, cooldowns, resizes and requests both choose the same. */
+#include "../unit/prim/memory/rig.h"
 #include "base/prng.h"
 #include "lib/test.h"
 #include "prim/group.h"
@@ -9,36 +9,36 @@
 enum { SLOTS = 5, OWNERS = 7, HANDS = 16, CALLS = 8, STEPS = 3000, WORLDS = 40 };
 
 struct world {
-    struct desk desk;
+    struct rig rig;
     struct prng p;
     struct hand hands[HANDS];
-    struct prim_call calls[CALLS]; /* earlier ones, which may come again */
+    struct prim_call calls[CALLS]; /* earlier calls, which may be repeated */
     size_t hand_count, call_count;
     size_t chosen[PRIM_GROUP_TAKE + 1];
 };
 
 static int64_t left_ms(struct world *w, int64_t until_ns)
 {
-    return (until_ns - w->desk.now + MS - 1) / MS;
+    return (until_ns - w->rig.now + MS - 1) / MS;
 }
 
-/* What the rules say of the memory store's group. */
+/* The choice of the rules for the memory store's group. */
 static enum prim_group_choice predict(struct world *w, const struct prim_call *call,
                                       const struct prim_acquire *in, struct prim_group *group,
                                       uint32_t *ret_slot)
 {
-    coord_holders *there = desk_group(&w->desk, "g");
+    coord_holders *there = rig_group(&w->rig, "g");
 
     prim_group_begin(group, call, in, there != NULL ? there->slot_count : 0);
     coord_holders_free(there);
     for (uint32_t i = 0; i <= SLOTS; i++) {
         char key[PRIM_SLOT_KEY_CAP];
         prim_slot_key(STR("g"), i, key);
-        const struct memory_record *record = memory_record_of(w->desk.shared, str_from(key));
+        const struct memory_record *record = memory_record_of(w->rig.shared, str_from(key));
         if (record != NULL && record->kind == PRIM_SEEN_LIVE)
             prim_group_held(group, i, &record->envelope.request_id, record->envelope.owner,
                             left_ms(w, record->lease->deadline_ns));
-        else if (record != NULL && record->rests_until_ns > w->desk.now)
+        else if (record != NULL && record->rests_until_ns > w->rig.now)
             prim_group_taken(group, i, left_ms(w, record->rests_until_ns));
     }
     return prim_group_choose(group, 0, ret_slot);
@@ -72,13 +72,13 @@ static void check_answer(const struct prim_group *group, enum prim_group_choice 
 static void acquire(struct world *w)
 {
     static const uint32_t flags[] = {0, 0, COORD_NO_CREATE, COORD_TAKEOVER_SAME_OWNER};
-    struct desk *d = &w->desk;
+    struct rig *d = &w->rig;
     char owner[8];
     struct prim_group group;
     struct prim_grant grant = {0};
     uint32_t slot;
     bool again = w->call_count > 0 && prng_chance(&w->p, 150000);
-    struct prim_call call = again ? w->calls[prng_below(&w->p, w->call_count)] : desk_call(d);
+    struct prim_call call = again ? w->calls[prng_below(&w->p, w->call_count)] : rig_call(d);
     struct prim_acquire in = {
         .group = STR("g"),
         .owner = str_from(owner),
@@ -88,7 +88,7 @@ static void acquire(struct world *w)
             prng_chance(&w->p, 500000) ? COORD_NO_SLOT : (uint32_t)prng_below(&w->p, SLOTS + 1),
         .ttl_ms = 10 + (int64_t)prng_below(&w->p, 100),
         .cooldown_ms = 20,
-        .lease_id = desk_id(d)};
+        .lease_id = rig_id(d)};
 
     (void)snprintf(owner, sizeof owner, "o%u", (unsigned)prng_below(&w->p, OWNERS));
     in.owner = str_from(owner);
@@ -110,11 +110,11 @@ static void acquire(struct world *w)
 
 static void resize(struct world *w)
 {
-    uint64_t revision = desk_group_revision(&w->desk, "g");
+    uint64_t revision = rig_group_revision(&w->rig, "g");
 
     if (revision == 0) return;
-    (void)desk_resize(&w->desk, "g", revision,
-                      prng_chance(&w->p, 600000) ? 3 : 1 + (uint32_t)prng_below(&w->p, SLOTS));
+    (void)rig_resize(&w->rig, "g", revision,
+                     prng_chance(&w->p, 600000) ? 3 : 1 + (uint32_t)prng_below(&w->p, SLOTS));
 }
 
 static void run(uint64_t seed, size_t chosen[PRIM_GROUP_TAKE + 1])
@@ -123,19 +123,19 @@ static void run(uint64_t seed, size_t chosen[PRIM_GROUP_TAKE + 1])
 
     CHECK("memory", w != NULL);
     prng_seed(&w->p, seed);
-    desk_open(&w->desk);
+    rig_open(&w->rig);
     for (int i = 0; i < STEPS; i++) {
         uint64_t die = prng_below(&w->p, 100);
-        w->desk.now += (int64_t)prng_below(&w->p, 8) * MS;
+        w->rig.now += (int64_t)prng_below(&w->p, 8) * MS;
         if (die < 75)
             acquire(w);
         else if (die < 95 && w->hand_count > 0)
-            (void)desk_release(&w->desk, &w->hands[prng_below(&w->p, w->hand_count)], 0, NULL);
+            (void)rig_release(&w->rig, &w->hands[prng_below(&w->p, w->hand_count)], 0, NULL);
         else
             resize(w);
     }
     for (size_t i = 0; i <= PRIM_GROUP_TAKE; i++) chosen[i] += w->chosen[i];
-    desk_close(&w->desk);
+    rig_close(&w->rig);
     free(w);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* However the bytes are cut, a connection tells and says the same. And random conversations, cut at
+/* However the bytes are cut, a connection reports and sends the same. Random conversations, cut at
  * random in both directions, bring every byte to its stream and close every stream once. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 enum { WORLDS = 60, CUTS = 6, WIRE_MAX = 16 << 20 };
 
-/* What a client says over a whole connection, as bytes: calls, data, cancels, pings, and in every
- * other world a few bytes changed on the way. */
+/* Records all bytes that a client sends over a connection: calls, data, cancels and pings. In every
+ * other world a few of the bytes are changed. */
 static void record_client(struct prng *p, struct buf *wire)
 {
     struct h2_peer client;
@@ -36,16 +36,17 @@ static void record_client(struct prng *p, struct buf *wire)
         } else if (prng_chance(p, 300000)) {
             h2_ping(client.h2, prng_u64(p));
         }
-        CHECK_OK("said", h2_take_output(client.h2, prng_below(p, 3000), wire));
+        CHECK_OK("write", h2_take_output(client.h2, prng_below(p, 3000), wire));
     }
-    while (h2_has_output(client.h2)) CHECK_OK("said", h2_take_output(client.h2, 100000, wire));
+    while (h2_has_output(client.h2)) CHECK_OK("write", h2_take_output(client.h2, 100000, wire));
     h2_peer_close(&client);
     if (prng_chance(p, 500000)) return;
     for (uint64_t i = prng_below(p, 4); i > 0; i--)
         wire->data[24 + prng_below(p, wire->len - 24)] ^= (char)BIT(prng_below(p, 7));
 }
 
-/* Feeds it all to a fresh server; nothing is taken meanwhile, so only the cuts differ. */
+/* Feeds all bytes to a fresh server. The server's output is not consumed meanwhile, so only the
+ * cuts differ. */
 static enum err listen_to(struct str wire, size_t piece_max, struct prng *p, struct buf *log,
                           struct buf *said)
 {
@@ -60,7 +61,7 @@ static enum err listen_to(struct str wire, size_t piece_max, struct prng *p, str
     h2_log_flush(&pair.server);
     CHECK_OK("log", buf_append(log, buf_peek(&pair.server.log)));
     while (h2_has_output(pair.server.h2))
-        CHECK_OK("said", h2_take_output(pair.server.h2, 1 + prng_below(p, 9000), said));
+        CHECK_OK("write", h2_take_output(pair.server.h2, 1 + prng_below(p, 9000), said));
     h2_pair_close(&pair);
     return err;
 }
@@ -86,8 +87,8 @@ TEST(cutting_the_bytes_changes_nothing)
             CHECK_ERR("the same answer",
                       listen_to(buf_peek(&wire), (size_t)1 << 2 * cut, &p, &log_again, &said_again),
                       want);
-            CHECK_STR("told the same", buf_peek(&log_again), buf_peek(&log));
-            CHECK("said the same", str_equal(buf_peek(&said_again), buf_peek(&said)));
+            CHECK_STR("reported the same", buf_peek(&log_again), buf_peek(&log));
+            CHECK("sent the same", str_equal(buf_peek(&said_again), buf_peek(&said)));
             buf_deinit(&log_again);
             buf_deinit(&said_again);
         }
@@ -135,7 +136,7 @@ static void check_call(struct h2_pair *pair, const struct call *c)
     struct seen *there = h2_peer_seen(&pair->server, c->stream);
 
     CHECK_U64("closed once at the client", here->closed, 1);
-    CHECK_U64("at the server once, if it was told", there->closed, there->headers);
+    CHECK_U64("at the server once, if it saw the headers", there->closed, there->headers);
     if (c->cancelled) return;
     CHECK_TEXT("answered", here->grpc_status, "0");
     CHECK_U64("well", here->code | there->code, 0);

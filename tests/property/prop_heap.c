@@ -35,7 +35,7 @@ static void run(uint64_t seed)
 
     prng_seed(&p, seed);
     max = prng_between(&p, 1, NODES + 10);
-    spread = prng_chance(&p, 500000) ? 5 : 1000000; /* many equal times, or hardly any */
+    spread = prng_chance(&p, 500000) ? 5 : 1000000; /* many equal times, or almost none */
     heap_init(&h, max);
     if (prng_chance(&p, 300000)) CHECK_OK("reserve", heap_reserve(&h, prng_between(&p, 0, max)));
     for (int s = 0; s < STEPS; s++) {

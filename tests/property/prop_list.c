@@ -58,7 +58,7 @@ TEST(lists_behave_as_arrays)
         struct row *row = &rows[side];
         uint64_t die = prng_below(&p, 100);
 
-        if (die < 60) { /* takes the node out of where it is and puts it somewhere */
+        if (die < 60) { /* moves the node to a random place */
             list_remove(&nodes[node]);
             row_remove(&rows[0], node);
             row_remove(&rows[1], node);

@@ -11,7 +11,7 @@ enum { KEYS = 400, WORLDS = 200, STEPS = 3000 };
 struct world {
     struct map map;
     struct prng prng;
-    char keys[KEYS][12]; /* values point here, too: key i has value keys[i] */
+    char keys[KEYS][12]; /* key i has the value keys[i] */
     size_t key_lens[KEYS];
     size_t order[KEYS], count; /* the oracle: indexes of keys, oldest first */
     size_t max;
@@ -22,7 +22,7 @@ static struct str key(const struct world *w, size_t i)
     return str_of(w->keys[i], w->key_lens[i]);
 }
 
-/* The empty key, and keys of random bytes behind two that tell them apart. */
+/* The empty key, and keys of random bytes behind two that make them different. */
 static void world_init(struct world *w, uint64_t seed)
 {
     prng_seed(&w->prng, seed);
@@ -70,7 +70,7 @@ static void take_out(struct world *w, size_t k)
     if (at < w->count) oracle_remove(w, at);
 }
 
-/* Walks all, and removes each entry met with the given chance. */
+/* Walks all entries and removes each with the given chance. */
 static void walk(struct world *w, uint32_t per_million)
 {
     size_t cursor = 0, at = 0;
@@ -120,7 +120,8 @@ TEST(the_map_behaves_as_an_ordered_array)
         uint64_t seed = prng_u64(&worlds);
         world_init(&w, seed);
         for (int s = 0; s < STEPS; s++) {
-            uint64_t removals = s / 500 % 2 ? 500 : 200; /* it grows, then shrinks, then grows */
+            uint64_t removals =
+                s / 500 % 2 ? 500 : 200; /* phases that grow and phases that shrink */
             step(&w, removals);
         }
         walk(&w, 0);

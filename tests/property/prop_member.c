@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers, a leader that changes, a network that loses, delays and repeats: the core of membership
- * in a small world of its own, from one seed.
- *
- * The rules that hold at every moment: no partition is processed by two; each incarnation fails
- * once; a worker that was never disturbed is never failed; tokens of a partition grow; an item is
- * completed once; replicas agree. And behind the last disturbance: everything is owned again, by
- * workers that know it.
- *
- * The workers here do what a worker must: fence by their own clock, ask again, and never take back
- * what they gave away (`released`). */
+/* The core of membership in a small world from one seed: workers, a changing leader, and a network
+ * that loses, delays and repeats. At every moment: no partition is processed by two workers; each
+ * incarnation fails once; an undisturbed worker never fails; tokens of a partition grow; an item is
+ * completed once; replicas agree. After the last disturbance every partition is owned again, by
+ * workers that know they own it. The workers keep their duties: they fence by their own clock, ask
+ * again, and never take back what they released (`released`). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,7 +23,7 @@ enum {
     MESSAGES = 4096,
     ENTRIES = 1 << 16,
     STORM_MS = 60000,
-    CALM_MS = 75000, /* hold, fence and hand-over have room in it */
+    CALM_MS = 75000, /* long enough for hold, fence and hand-over */
     FENCE_MS = 4000,
 };
 
@@ -51,7 +47,7 @@ struct message {
 };
 struct worker {
     char id[8];
-    bool alive, disturbed; /* disturbed: since its process began, so that it may be failed */
+    bool alive, disturbed; /* disturbed: since its process began, so it may fail */
     uint64_t paused_until_ms, cut_until_ms, lossy_until_ms, next_beat_ms;
     int drift_ppm;
     int64_t wall_off_ms;
@@ -63,15 +59,15 @@ struct worker {
     struct grant grants[PARTITIONS];
     uint64_t released[PARTITIONS];
     bool mine[256];        /* incarnations this process was sent */
-    uint64_t suspected_ms; /* by the present leader, since; 0: not */
+    uint64_t suspected_ms; /* since when the present leader suspects it; 0: it does not */
 };
-struct proposal { /* on its way to the disks of a majority */
+struct proposal { /* being written to the disks of a majority */
     bool used;
     uint64_t at_ms, proposed_ms, clock_ns;
     struct buf bytes;
     struct message answer; /* when it is applied */
     bool answers;
-    size_t context; /* operations before the one that is answered */
+    size_t context; /* number of operations before the one that is answered */
 };
 struct entry {
     char *bytes;
@@ -81,7 +77,7 @@ struct entry {
 struct replica {
     struct membership *m;
     uint64_t applied, lag_until_ms;
-    void *view; /* a snapshot being read while it goes on */
+    void *view; /* a snapshot being read while commands go on */
     struct buf snapshot;
     uint64_t snapshot_at, snapshot_hash;
 };
@@ -90,13 +86,13 @@ struct world {
     uint64_t seed, now_ms, term, instances, questions;
     struct worker workers[WORKERS];
     struct message messages[MESSAGES];
-    size_t message_end; /* behind the last that is used */
+    size_t message_end; /* one past the last used message */
     struct proposal proposals[256], repeats[8];
     struct entry *log;
     uint64_t log_count;
     struct replica replicas[REPLICAS];
     int leader;           /* -1: none */
-    uint64_t proposed_ms; /* of the command that is applied */
+    uint64_t proposed_ms; /* of the command being applied */
     uint64_t leads_from_ms, no_leader_until_ms, leader_paused_until_ms, next_scan_ms;
     uint64_t clock_base_ns, monotonic_off_ns;
     int64_t leader_wall_off_ms;
@@ -104,11 +100,11 @@ struct world {
     struct arena arena;
     struct member_result results[MEMBER_OPS_MAX];
     bool calm, repeating;
-    /* what happened */
+    /* counts of events */
     uint64_t read, failed[WORKERS][256], token[PARTITIONS], completed[ITEMS];
     struct {
         int worker;
-        uint64_t incarnation; /* 0: nobody's */
+        uint64_t incarnation; /* 0: no incarnation */
     } runs[ITEMS];
     uint64_t failures, restarts, moves, suspicions, takeovers, restores;
 };
@@ -136,7 +132,7 @@ static uint64_t clock_now(const struct world *w)
 }
 
 /* -- the log -- */
-/* What an incarnation ran is nobody's when it is over. */
+/* When an incarnation ends, nobody owns what it ran. */
 static void forget_runs(struct world *w, int worker)
 {
     for (int i = 0; i < ITEMS; i++)
@@ -164,7 +160,7 @@ static void watch_events(struct world *w, const struct membership *m)
             forget_runs(w, worker);
             if (w->failed[worker][event.incarnation % 256]++)
                 broken(w, "failed twice", w->workers[worker].id, event.incarnation);
-            /* Restarted more than thrice in ten seconds is two under one name. */
+            /* More than three restarts in ten seconds look like two processes under one name. */
             if (w->workers[worker].alive && !w->workers[worker].disturbed &&
                 w->workers[worker].mine[event.incarnation % 256] &&
                 !str_equal(event.text, STR("identity_conflict")))
@@ -186,7 +182,7 @@ static void watch_events(struct world *w, const struct membership *m)
             w->runs[event.item.b[0]].incarnation = event.incarnation;
             break;
         case MEMBER_EV_DEREGISTERED: forget_runs(w, worker); break;
-        case MEMBER_EV_REGISTERED: /* its tombstone is gone: numbers begin again */
+        case MEMBER_EV_REGISTERED: /* its tombstone is gone: incarnations restart at 1 */
             if (event.incarnation == 1) memset(w->failed[worker], 0, sizeof w->failed[worker]);
             break;
         case MEMBER_EV_WORK_COMPLETED:
@@ -248,20 +244,21 @@ static void commit(struct world *w, struct proposal *p)
 
     p->used = false;
     append(w, buf_peek(&p->bytes), p->clock_ns);
-    /* One whose answer was lost is proposed again, much later maybe. */
+    /* A proposal whose answer was lost is proposed again, perhaps much later. */
     if (!w->calm && prng_chance(&w->prng, 20000)) repeat(w, buf_peek(&p->bytes));
     if (!leader || !w->local) return;
     CHECK("a leader has everything", leader->applied + 1 == w->log_count);
     apply(w, leader);
     member_local_sync(w->local, now_ns(w));
     w->proposed_ms = p->proposed_ms;
-    w->repeating = p->context == SIZE_MAX; /* names those who were suspected then */
+    w->repeating =
+        p->context == SIZE_MAX; /* lists workers that were suspected when it was first proposed */
     watch_events(w, leader->m);
     w->repeating = false;
     if (!p->answers) return;
     p->answer.incarnation = w->results[p->context].incarnation;
     p->answer.ok = w->results[p->context].status <= MEMBER_S_SAME;
-    /* Admitted by a beat: not what it was, if it was anything. */
+    /* A beat that admits the worker resets what the worker had. */
     p->answer.reset = p->answer.kind == BEAT_REPLY && w->results[p->context].admitted;
     p->answer.version = member_local_version(w->local, str_from(w->workers[p->answer.worker].id));
     p->answer.coord_epoch = member_counts(leader->m).coord_epoch;
@@ -271,7 +268,7 @@ static void commit(struct world *w, struct proposal *p)
     post(w, p->answer);
 }
 
-/* Takes what is in w->batch. */
+/* Proposes the operations in `batch`, with the answer to send after their commit. */
 static void propose(struct world *w, struct str batch, size_t context, const struct message *answer)
 {
     for (size_t i = 0; i < ARRAY_LEN(w->proposals); i++) {
@@ -303,7 +300,7 @@ static void propose_op(struct world *w, const struct member_op *op, const struct
     buf_deinit(&batch);
 }
 
-/* In the order they were proposed in: a log does not overtake. */
+/* In the order of proposal, because a log never reorders. */
 static void run_proposals(struct world *w)
 {
     for (size_t i = 0; i < ARRAY_LEN(w->repeats); i++)
@@ -328,7 +325,7 @@ static void run_proposals(struct world *w)
 /* -- leaders -- */
 static void depose(struct world *w)
 {
-    uint64_t kept = prng_below(&w->prng, 5); /* how many of those on their way made it */
+    uint64_t kept = prng_below(&w->prng, 5); /* how many of the pending proposals survive */
 
     member_local_close(w->local);
     w->local = NULL;
@@ -381,7 +378,7 @@ static void scan(struct world *w)
     context = member_batch_ops(buf_peek(&batch));
     CHECK_OK("scanned", member_local_scan(w->local, now_ns(w), clock_now(w), leader_wall(w), &batch,
                                           &ops, &more));
-    CHECK("what was added", member_batch_ops(buf_peek(&batch)) == context + ops && !more);
+    CHECK("the added item", member_batch_ops(buf_peek(&batch)) == context + ops && !more);
     if (ops) propose(w, buf_peek(&batch), 0, NULL);
     buf_deinit(&batch);
     while (member_local_next_event(w->local, &event)) {
@@ -478,14 +475,14 @@ static void step_worker(struct world *w, struct worker *worker)
     int number = (int)(worker - w->workers);
 
     if (!worker->alive || w->now_ms < worker->paused_until_ms) return;
-    if (is_fenced(w, worker)) { /* drops everything, and is another from now on */
+    if (is_fenced(w, worker)) { /* drops everything and becomes another instance */
         new_instance(w, worker);
         worker->last_ok_ms = w->now_ms;
     }
     if (w->now_ms >= worker->next_beat_ms) {
         beat(w, worker);
         for (uint32_t p = 0; p < PARTITIONS; p++)
-            if (worker->grants[p].revoking) /* until it is heard */
+            if (worker->grants[p].revoking) /* until the leader receives it */
                 post(w, (struct message){.kind = ACK_REVOKE,
                                          .worker = number,
                                          .instance = worker->instance,
@@ -507,7 +504,7 @@ static void step_worker(struct world *w, struct worker *worker)
     }
 }
 
-/* The record says what is granted; what was given away is not taken back. */
+/* The record lists what is granted; the worker does not take back what it released. */
 static void take_grants(struct world *w, struct worker *worker, const struct message *reply)
 {
     (void)w;
@@ -533,7 +530,7 @@ static void ask(struct world *w, struct worker *worker)
     worker->ask_ms = w->now_ms;
 }
 
-static void hear_reply(struct world *w, struct worker *worker, const struct message *m)
+static void receive_reply(struct world *w, struct worker *worker, const struct message *m)
 {
     if (memcmp(&m->instance, &worker->instance, sizeof m->instance) != 0) return;
     if (m->coord_epoch < worker->coord_epoch) return;
@@ -576,8 +573,8 @@ static void hear_reply(struct world *w, struct worker *worker, const struct mess
     }
 }
 
-/* -- the leader hears -- */
-static void hear_beat(struct world *w, const struct message *m)
+/* -- messages to the leader -- */
+static void receive_beat(struct world *w, const struct message *m)
 {
     const struct worker *worker = &w->workers[m->worker];
     struct member_beat beat = {.worker = str_from(worker->id),
@@ -605,7 +602,7 @@ static void hear_beat(struct world *w, const struct message *m)
     post(w, reply);
 }
 
-static void hear_register(struct world *w, const struct message *m)
+static void receive_register(struct world *w, const struct message *m)
 {
     struct member_op op = {.worker = str_from(w->workers[m->worker].id),
                            .instance = m->instance,
@@ -623,7 +620,7 @@ static void hear_register(struct world *w, const struct message *m)
         post(w, reply); /* refused */
 }
 
-static void hear_ask(struct world *w, const struct message *m)
+static void receive_ask(struct world *w, const struct message *m)
 {
     const struct membership *state = w->replicas[w->leader].m;
     struct message reply = *m;
@@ -646,12 +643,12 @@ static void hear_ask(struct world *w, const struct message *m)
     post(w, reply);
 }
 
-static void hear(struct world *w, const struct message *m)
+static void receive(struct world *w, const struct message *m)
 {
     switch (m->kind) {
-    case BEAT: hear_beat(w, m); return;
-    case REGISTER: hear_register(w, m); return;
-    case ASK: hear_ask(w, m); return;
+    case BEAT: receive_beat(w, m); return;
+    case REGISTER: receive_register(w, m); return;
+    case ASK: receive_ask(w, m); return;
     default:
         propose_op(w,
                    &(struct member_op){.kind = MEMBER_OP_ACK_REVOKE,
@@ -669,7 +666,7 @@ static bool is_reply(enum kind kind)
     return kind == BEAT_REPLY || kind == REGISTER_REPLY || kind == ASK_REPLY;
 }
 
-/* A reply that was promised by a leader that is none any more was never confirmed. */
+/* A reply promised by a leader that was since deposed was never confirmed. */
 static void deliver(struct world *w)
 {
     while (w->message_end && !w->messages[w->message_end - 1].used) w->message_end--;
@@ -682,16 +679,16 @@ static void deliver(struct world *w)
         if (is_reply(m.kind)) {
             if (worker->alive && w->now_ms < worker->paused_until_ms) continue;
             w->messages[i].used = false;
-            if (worker->alive) hear_reply(w, worker, &m);
+            if (worker->alive) receive_reply(w, worker, &m);
             continue;
         }
         if (w->leader >= 0 && w->now_ms < w->leader_paused_until_ms) continue;
         w->messages[i].used = false;
-        if (w->leader >= 0) hear(w, &m);
+        if (w->leader >= 0) receive(w, &m);
     }
 }
 
-/* -- what must hold -- */
+/* -- invariants -- */
 static void check_owners(struct world *w)
 {
     for (uint32_t p = 0; p < PARTITIONS; p++) {
@@ -714,7 +711,7 @@ static void check_owners(struct world *w)
     }
 }
 
-/* Who is where: for the reader of a failure. */
+/* Prints the placement, for the reader of a failure. */
 static void show(const struct world *w, const struct membership *m)
 {
     for (int i = 0; i < WORKERS; i++) {
@@ -763,7 +760,7 @@ static void check_settled(struct world *w)
         if (w->completed[i] != 1) broken(w, "an item that is not done", "", (uint64_t)i);
 }
 
-/* -- work: at the leader, straight into the log -- */
+/* -- work: proposed at the leader, straight into the log -- */
 static void do_work(struct world *w)
 {
     const struct membership *m = w->replicas[w->leader].m;
@@ -788,7 +785,7 @@ static void do_work(struct world *w)
         op.item.b[0] = (uint8_t)prng_below(&w->prng, ITEMS);
         if (member_find_item(m, &op.item, &item) && item.worker.len &&
             prng_chance(&w->prng, 800000)) {
-            op.worker = item.worker; /* mostly by who runs it */
+            op.worker = item.worker; /* usually by the worker that runs it */
             op.incarnation = item.incarnation;
         }
         break;
@@ -809,7 +806,7 @@ static void disturb(struct world *w)
     case 2:
     case 3: worker->lossy_until_ms = w->now_ms + 2 * for_ms; break;
     case 4: worker->alive = false; break; /* kill -9 */
-    case 5: start(w, worker); return;     /* or back, at once or after a while */
+    case 5: start(w, worker); return;     /* a restart, at once or after a while */
     case 6:
         if (w->leader >= 0) depose(w);
         return;
@@ -843,7 +840,7 @@ static void calm_down(struct world *w)
     }
 }
 
-/* -- replicas that lag, and come from snapshots taken while the log went on -- */
+/* -- replicas that lag, restored from snapshots taken while the log grows -- */
 static void step_replica(struct world *w, struct replica *r)
 {
     bool done = false;
@@ -909,7 +906,7 @@ static void step(struct world *w, uint64_t harsh)
     if (w->leader < 0 && w->now_ms >= w->no_leader_until_ms) lead(w);
     for (int i = 0; i < WORKERS; i++) step_worker(w, &w->workers[i]);
     if (w->leader >= 0 && w->now_ms >= w->leader_paused_until_ms) {
-        /* A leader that wakes up may look at the clock before it looks at what came. */
+        /* A leader that wakes up may read the clock before the queued messages. */
         bool late = prng_chance(&w->prng, 500000);
 
         if (late) deliver(w);
@@ -987,7 +984,7 @@ static void close_world(struct world *w)
     free(w);
 }
 
-/* Every item is wanted, so that at the end each is done. */
+/* Requests every item, so that each is completed at the end. */
 static void want_all_items(struct world *w)
 {
     for (int i = 0; i < ITEMS; i++) {
@@ -1009,7 +1006,7 @@ static void run(uint64_t seed, struct sums *sums)
 
     assert(w);
     open_world(w, seed);
-    harsh = seed % 2 ? 4000 : 15000; /* a disturbance in 2.5 s, or in 0.7 s */
+    harsh = seed % 2 ? 4000 : 15000; /* a disturbance every 2.5 s, or every 0.7 s */
     end = w->now_ms + STORM_MS;
     while (w->now_ms < end) step(w, harsh);
     calm_down(w);

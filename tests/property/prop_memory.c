@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random calls to the memory store by a few clients that never forget a handle, against what the
- * contract says in one sentence each:
- *   - a group never has more holders than its slots, or after a shrink than it had;
- *   - revisions rise by one event after the other, tokens of a key rise from grant to grant;
- *   - a handle that was told EXPIRED or released never gets an OK again;
- *   - what the events say is what a read finds. */
-#include "../unit/prim/memory/desk.h"
+/* Random calls to the memory store by a few clients that keep every handle, against four rules of
+ * the contract:
+ *   - a group never has more holders than slots, or, after a shrink, than before it;
+ *   - revisions rise by one with each event, tokens of a key rise with each grant;
+ *   - a handle that got EXPIRED or was released never gets an OK again;
+ *   - a read returns what the events reported. */
+#include "../unit/prim/memory/rig.h"
 #include "base/prng.h"
 #include "lib/test.h"
 
 enum { KEYS = 12, GROUPS = 3, HANDS = 24, STEPS = 4000, WORLDS = 40, VIEWS = 256 };
 
-struct view { /* a key as the events tell it */
+struct view { /* a key as the events report it */
     char key[64];
     uint64_t revision, token_max;
     bool live;
@@ -21,13 +21,13 @@ struct hand_state {
     bool used, over;
 };
 struct world {
-    struct desk desk;
+    struct rig rig;
     struct prng p;
     struct view views[VIEWS];
     size_t view_count;
     uint64_t last_revision;
     struct hand_state hands[HANDS];
-    uint32_t allowed[GROUPS]; /* rule 1: the most that may hold now */
+    uint32_t allowed[GROUPS]; /* rule 1: the largest number of holders allowed now */
     uint32_t size[GROUPS];
 };
 
@@ -44,10 +44,10 @@ static struct view *view_of(struct world *w, struct str key)
 
 static void read_events(struct world *w)
 {
-    struct desk_event events[DESK_EVENTS];
-    size_t count = desk_events_of(&w->desk, events, DESK_EVENTS);
+    struct rig_event events[RIG_EVENTS];
+    size_t count = rig_events_of(&w->rig, events, RIG_EVENTS);
     for (size_t at = 0; at < count; at++) {
-        const struct desk_event *event = &events[at];
+        const struct rig_event *event = &events[at];
         struct view *v = view_of(w, str_from(event->key));
         CHECK("revisions rise over the whole store", event->revision > w->last_revision);
         CHECK("and so over each key", event->revision > v->revision);
@@ -58,11 +58,11 @@ static void read_events(struct world *w)
             if (event->token > v->token_max) { v->token_max = event->token; }
             v->live = true;
         } else {
-            CHECK("only what lives can end", v->live);
+            CHECK("only a live key can end", v->live);
             v->live = false;
         }
         for (size_t i = 0; i < HANDS && event->type == COORD_EXPIRE; i++) {
-            struct hand_state *h = &w->hands[i]; /* told: no success after this */
+            struct hand_state *h = &w->hands[i]; /* the client knows: no success after this */
             for (size_t k = 0; h->used && k < h->hand.claim.count; k++) {
                 if (h->hand.held[k].token == event->token) { h->over = true; }
             }
@@ -76,7 +76,7 @@ static void check_groups(struct world *w)
         char name[8];
         uint32_t above = 0;
         (void)snprintf(name, sizeof name, "g%d", g);
-        coord_holders *group = desk_group(&w->desk, name);
+        coord_holders *group = rig_group(&w->rig, name);
         if (group == NULL) { continue; }
         for (size_t i = 0; i < group->count; i++) {
             above += group->rows[i].slot >= group->slot_count;
@@ -91,8 +91,8 @@ static void check_views(struct world *w)
 {
     for (size_t i = 0; i < w->view_count; i++) {
         const struct view *v = &w->views[i];
-        const struct memory_record *entry = desk_get(&w->desk, v->key);
-        CHECK("a read finds what the events told", (entry != NULL) == v->live);
+        const struct memory_record *entry = rig_get(&w->rig, v->key);
+        CHECK("a read agrees with the events", (entry != NULL) == v->live);
         if (entry != NULL) { CHECK_U64("R1", entry->revision, v->revision); }
     }
 }
@@ -117,7 +117,7 @@ static void granted(struct hand_state *h, coord_result r)
 
 static void used(struct hand_state *h, coord_result r)
 {
-    /* What is left of a lease that lost one key may still be given back. */
+    /* A lease that lost one key can still be released. */
     bool rest = r.reason == COORD_R_RELEASED && h->hand.claim.count > 1;
     if (r.code == COORD_OK && r.reason != COORD_R_ALREADY && !rest) {
         CHECK("no success after EXPIRED", !h->over);
@@ -135,11 +135,11 @@ static void resize(struct world *w)
     int g = (int)prng_below(&w->p, GROUPS);
     char name[8];
     (void)snprintf(name, sizeof name, "g%d", g);
-    coord_holders *group = desk_group(&w->desk, name);
+    coord_holders *group = rig_group(&w->rig, name);
     if (group == NULL) { return; }
     read_events(w);
     uint32_t before = group->slot_count, count = (uint32_t)prng_between(&w->p, 1, 5);
-    coord_result r = desk_resize(&w->desk, name, group->revision, count);
+    coord_result r = rig_resize(&w->rig, name, group->revision, count);
     coord_holders_free(group);
     CHECK_I64("the revision just read", r.code, COORD_OK);
     CHECK("a change of the store", r.revision > w->last_revision);
@@ -151,7 +151,7 @@ static void resize(struct world *w)
 
 static void step(struct world *w)
 {
-    struct desk *d = &w->desk;
+    struct rig *d = &w->rig;
     char key[32], owner[8];
     struct prim_grant grant = {0};
     struct hand_state *h;
@@ -162,9 +162,9 @@ static void step(struct world *w)
     d->now += (int64_t)prng_below(&w->p, 6) * MS / 2;
     if (die < 15) {
         h = any_hand(w, false);
-        struct prim_call call = desk_call(d);
+        struct prim_call call = rig_call(d);
         struct hand hand = {0};
-        coord_result r = desk_create_as(d, &call, key, "v", h != NULL ? ttl_ms : 0, owner, &hand);
+        coord_result r = rig_create_as(d, &call, key, "v", h != NULL ? ttl_ms : 0, owner, &hand);
         if (h != NULL && r.code == COORD_OK) {
             h->hand = hand;
             h->hand.claim.held = h->hand.held;
@@ -180,46 +180,46 @@ static void step(struct world *w)
         (void)snprintf(name, sizeof name, "g%d", g);
         if (w->size[g] == 0) { w->size[g] = w->allowed[g] = (uint32_t)prng_between(&w->p, 1, 5); }
         if (h == NULL) { return; }
-        struct prim_call call = desk_call(d);
+        struct prim_call call = rig_call(d);
         h->hand = (struct hand){0};
-        coord_result r = desk_acquire_as(d, &call, name, w->size[g], owner, ttl_ms,
-                                         prng_chance(&w->p, 300000) ? COORD_TAKEOVER_SAME_OWNER : 0,
-                                         prng_chance(&w->p, 300000) ? (uint32_t)prng_below(&w->p, 5)
-                                                                    : COORD_NO_SLOT,
-                                         (int64_t)prng_below(&w->p, 20), &h->hand);
+        coord_result r = rig_acquire_as(d, &call, name, w->size[g], owner, ttl_ms,
+                                        prng_chance(&w->p, 300000) ? COORD_TAKEOVER_SAME_OWNER : 0,
+                                        prng_chance(&w->p, 300000) ? (uint32_t)prng_below(&w->p, 5)
+                                                                   : COORD_NO_SLOT,
+                                        (int64_t)prng_below(&w->p, 20), &h->hand);
         granted(h, r);
         if (r.code == COORD_OK) {
             CHECK("a slot of the group, or a takeover of one above",
                   r.slot < w->size[g] || r.slot < w->allowed[g]);
         }
     } else if (die < 60 && (h = any_hand(w, true)) != NULL) {
-        used(h, desk_renew(d, &h->hand));
+        used(h, rig_renew(d, &h->hand));
     } else if (die < 68 && (h = any_hand(w, true)) != NULL) {
-        used(h, desk_release(d, &h->hand, (uint32_t)prng_below(&w->p, 2), NULL));
+        used(h, rig_release(d, &h->hand, (uint32_t)prng_below(&w->p, 2), NULL));
     } else if (die < 74 && (h = any_hand(w, true)) != NULL && h->hand.claim.count < 4 &&
                h->hand.claim.count > 0) {
-        coord_result r = desk_under(d, key, &h->hand);
+        coord_result r = rig_under(d, key, &h->hand);
         if (r.code != COORD_EXISTS) { used(h, r); }
     } else if (die < 82) {
-        const struct memory_record *entry = desk_get(d, key);
+        const struct memory_record *entry = rig_get(d, key);
         read_events(w);
         h = any_hand(w, true);
         if (entry != NULL) {
             bool own =
                 entry->lease == NULL ||
                 (h != NULL && memcmp(&entry->envelope.lease_id, &h->hand.claim.lease_id, 16) == 0);
-            coord_result r = desk_cas(d, key, entry->revision, COORD_TTL_KEEP,
-                                      h != NULL ? &h->hand : NULL, &grant);
+            coord_result r = rig_cas(d, key, entry->revision, COORD_TTL_KEEP,
+                                     h != NULL ? &h->hand : NULL, &grant);
             CHECK("exactly the owner may", (r.code == COORD_OK) == own);
         } else {
-            (void)desk_cas(d, key, 0, 0, NULL, &grant);
+            (void)rig_cas(d, key, 0, 0, NULL, &grant);
         }
     } else if (die < 88) {
-        (void)desk_remove(d, key, prng_chance(&w->p, 300000) ? COORD_FORCE : COORD_ANY, NULL);
+        (void)rig_remove(d, key, prng_chance(&w->p, 300000) ? COORD_FORCE : COORD_ANY, NULL);
     } else if (die < 92) {
         resize(w);
     } else {
-        desk_expire(d);
+        rig_expire(d);
     }
     read_events(w);
     for (size_t i = 0; i < HANDS; i++) {
@@ -237,18 +237,18 @@ static void run(uint64_t seed)
     struct world *w = calloc(1, sizeof *w);
     CHECK("memory", w != NULL);
     prng_seed(&w->p, seed);
-    desk_open(&w->desk);
-    desk_watch(&w->desk, "");
-    desk_watch(&w->desk, "g0");
-    desk_watch(&w->desk, "g1");
-    desk_watch(&w->desk, "g2");
+    rig_open(&w->rig);
+    rig_watch(&w->rig, "");
+    rig_watch(&w->rig, "g0");
+    rig_watch(&w->rig, "g1");
+    rig_watch(&w->rig, "g2");
     for (int i = 0; i < STEPS; i++) { step(w); }
-    w->desk.now += 1000 * MS;
-    desk_expire(&w->desk);
+    w->rig.now += 1000 * MS;
+    rig_expire(&w->rig);
     read_events(w);
     check_views(w);
-    CHECK("every lease ends", heap_peek(&w->desk.shared->deadlines) == NULL);
-    desk_close(&w->desk);
+    CHECK("every lease ends", heap_peek(&w->rig.shared->deadlines) == NULL);
+    rig_close(&w->rig);
     free(w);
 }
 

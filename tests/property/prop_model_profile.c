@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random profiles: order never shows in the fingerprint, and a reader written here from its format
- * finds in it exactly what went in, so no two profiles share one. Matching against plain loops;
- * contradictions against trying every value. */
+/* Random profiles. Order never shows in the fingerprint; a reader written here from the format
+ * finds exactly the profile in it, so no two profiles share a fingerprint. Matching is compared
+ * with plain loops, contradictions with trying every value. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,7 +86,7 @@ static struct str take_until(struct str *rest, char end)
     return part;
 }
 
-/* Reads the text back and compares it with the profile it was made of. */
+/* Reads the fingerprint back and compares the result with its profile. */
 static void check_reads_back(const struct profile *p)
 {
     struct str rest = p->fingerprint;
@@ -125,7 +125,7 @@ static void check_reads_back(const struct profile *p)
     CHECK_SIZE("nothing else", rest.len, 0);
 }
 
-/* By the table of the rules, without sorted values. */
+/* Applies the table of rules directly, without sorted values. */
 static bool holds(const struct requirement *r, bool present, struct str value)
 {
     bool listed = false;
@@ -141,7 +141,8 @@ static bool holds(const struct requirement *r, bool present, struct str value)
     }
 }
 
-/* Every key absent, one of the known values, or an unknown one: is there a machine at all? */
+/* Tries each key as absent, as one of the known values and as an unknown value: can any machine
+ * match? */
 static bool satisfiable(const struct profile *p)
 {
     for (size_t k = 0; k < KEYS; k++) {
@@ -202,9 +203,9 @@ TEST(fingerprints_hide_order_and_nothing_else)
         check_reads_back(&first);
         CHECK_OK("without Same", profile_without_same(&arena, &first, &plain));
         check_reads_back(&plain);
-        CHECK("what is left", profile_same(&plain) == NULL &&
-                                  (profile_same(&first) != NULL) ==
-                                      (plain.requirement_count < first.requirement_count));
+        CHECK("the rest", profile_same(&plain) == NULL &&
+                              (profile_same(&first) != NULL) ==
+                                  (plain.requirement_count < first.requirement_count));
         CHECK("contradictions",
               (requirements_contradict(first.requirements, first.requirement_count, NULL) ==
                ERR_OK) == satisfiable(&first));

@@ -81,7 +81,7 @@ static void big_text(const struct big *b, char text[DIGITS + 1])
     text[len] = '\0';
 }
 
-/* What was drawn, and with it what must come out. */
+/* A drawn quantity and its expected value. */
 struct drawn {
     char text[QUANTITY_TEXT_MAX + 1];
     struct big nano;
@@ -207,7 +207,7 @@ TEST(values_and_texts_agree_with_slow_arithmetic)
         quantity_text(&q, text);
         CHECK_TEXT(d.text, text, d.canonical);
         CHECK_OK(text, quantity_parse(str_from(text), &again, NULL));
-        CHECK("reading what was printed gives the same", quantity_compare(&q, &again) == 0);
+        CHECK("the printed text reads back the same", quantity_compare(&q, &again) == 0);
         quantity_text(&again, want);
         CHECK_TEXT("and printing it again", want, text);
     }

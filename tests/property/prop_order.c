@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random inserts, removals and replacements of the ordered set against a sorted array: what is in,
- * in which order, from where, and how many rows are before a key. */
+/* Random inserts, removals and replacements of the ordered set against a sorted array: membership,
+ * order, the start of a walk, and the number of rows before a key. */
 #include "base/order.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static struct order_key key_of(const void *row)
 }
 static const struct order_kind kind = {key_of, &bytes};
 
-/* -- names: nodes of them have much, little or nothing in common, in either half -- */
+/* -- names: their common prefixes are long, short or empty, in either half -- */
 
 static struct row names[NAMES];
 
@@ -36,7 +36,8 @@ static size_t write_number(char text[40], const char *front, size_t i, const cha
     return (size_t)snprintf(text, 40, "%s%05u%s", front, (unsigned)(i % 100000), behind);
 }
 
-/* Texts of few letters, zero among them, so that many begin others and end where others have 0. */
+/* Texts of few letters, including NUL, so that many are prefixes of others and end where others
+ * have NUL. */
 static size_t write_short(char text[40], struct prng *p)
 {
     size_t len = (size_t)prng_below(p, 8);
@@ -59,7 +60,7 @@ static void make_name(struct row *row, size_t i, uint64_t kind_of_names, struct 
         row->first_len = write_number(row->first, "rack", i % 3, "");
         row->second_len = write_number(row->second, fronts[i % 2], i, "");
         break;
-    case 4: /* few that have less in common with the rest than the rest has */
+    case 4: /* a few names with shorter common prefixes than the rest */
         row->first_len = write_number(row->first, fronts[3], i, "");
         if (prng_below(p, 400) > 0) break;
         row->first_len = (size_t)prng_below(p, 21);
@@ -151,10 +152,10 @@ static void run(uint64_t seed)
     }
     compare(&order, in, &p);
     order_clear(&order);
-    CHECK("every byte is given back", bytes == 0 && order.count == 0);
+    CHECK("every byte is freed", bytes == 0 && order.count == 0);
 }
 
-TEST(an_ordered_set_is_what_a_sorted_array_is)
+TEST(an_ordered_set_equals_a_sorted_array)
 {
     struct prng worlds;
 

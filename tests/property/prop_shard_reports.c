@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reports of shards against a plain table that does everything the slow way. */
+/* Reports of shards against a plain table that recomputes everything. */
 #include <stdio.h>
 
 #include "base/prng.h"
@@ -215,7 +215,7 @@ static void compare(int s)
     CHECK_SIZE("all", i, m->count);
 }
 
-TEST(reports_do_what_a_plain_table_does)
+TEST(reports_equal_a_plain_table)
 {
     prng_seed(&prng, test_seed());
     CHECK_OK("opened", reports_open(&(struct reports_options){.silent_after_ms = SILENT_MS,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random commands to the store's state machine, three ways at once:
- *   - against the memory store, whose rules are those of prim/change.h: same answers;
- *   - against a twin that is never looked at by a snapshot: same hash after every command;
- *   - against what a snapshot, taken slice by slice while commands go on, restores to.
- * Waiting, which the memory store has not, is checked by its own rules, and so are plain leases:
- * against a list of deadlines and of the keys that name them. */
+/* Random commands to the store's state machine, compared three ways: with the memory store, which
+ * has the rules of prim/change.h: same answers; with a twin of which no snapshot is taken: same
+ * hash after every command; with the restore of a snapshot that was taken in slices while commands
+ * went on. The memory store has no waiting and no plain leases; their own rules are checked
+ * instead, against a list of deadlines and of the keys attached to them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,10 +17,10 @@
 enum { KEYS = 10, GROUPS = 3, HOLDERS = 40, STEPS = 2500, WORLDS = 30, CLIENTS = 5 };
 enum { PLAIN_LEASES = 5, PLAIN_KEYS = 8 };
 
-struct hand { /* a claim that somebody made */
+struct hand { /* a claim of a client */
     bool used, over;
     struct store_id id;
-    char key[64]; /* as the store says it */
+    char key[64]; /* the key in the store */
     char owner[16];
     uint64_t store_token, memory_token;
 };
@@ -37,7 +36,7 @@ struct world {
     uint64_t view_hash;
     uint32_t sizes[GROUPS];
     struct {
-        uint64_t deadline_ns, ttl_ns; /* deadline 0: there is none such */
+        uint64_t deadline_ns, ttl_ns; /* deadline 0: no such lease */
     } plain[PLAIN_LEASES];
     struct {
         bool there;
@@ -74,7 +73,7 @@ static struct prim_call call_of(struct world *w)
     return (struct prim_call){.deadline_ns = INT64_MAX, .request_id = as_coord(&id)};
 }
 
-/* Both stores take every command; what they hold must not differ. */
+/* Applies the command to both stores and compares them. */
 static struct store_result apply(struct world *w, struct store_command *command,
                                  struct store_renewal *renewal)
 {
@@ -95,7 +94,7 @@ static struct store_result apply(struct world *w, struct store_command *command,
     while (store_event_next(w->twin, &event)) {}
     if (command->kind != STORE_TICK && command->kind != STORE_RENEW &&
         command->kind != STORE_COMPACT && prng_chance(&w->p, 50000)) {
-        /* The same again is answered, not done. */
+        /* A repeat is answered and not applied. */
         uint64_t revision = keys_revision(store_keys(w->store));
         store_apply(w->store, w->now_ns, command, &other, renewal);
         CHECK("a repeat changes nothing", keys_revision(store_keys(w->store)) == revision);
@@ -112,7 +111,8 @@ static void same(const char *what, const struct store_result *got, const coord_r
                 coord_code_name(got->code), coord_reason_name(got->reason),
                 coord_code_name(want->code), coord_reason_name(want->reason));
     CHECK(what, got->code == want->code);
-    /* How a claim ended is known from its present holder; the store reports what it remembers. */
+    /* The memory store infers the end of a claim from its present holder; the store remembers the
+     * reason. */
     if (want->code != COORD_EXPIRED) CHECK(what, got->reason == want->reason);
 }
 
@@ -132,7 +132,7 @@ static struct hand *any_hand(struct world *w)
 
 static struct prim_claim claim_of(struct hand *hand, struct prim_held *held)
 {
-    /* The memory store knows keys without the prefix. */
+    /* The memory store has the keys without the prefix. */
     *held =
         (struct prim_held){hand->key + 7, hand->memory_token, hand->memory_token, COORD_NO_SLOT};
     return (struct prim_claim){as_coord(&hand->id), hand->owner, 1000, held, 1};
@@ -294,7 +294,8 @@ static void do_lease(struct world *w)
     command.token = token;
     struct store_result result = apply(w, &command, NULL);
     want = w->memory->ops->release(w->memory, &call, &claim, NULL);
-    /* A handle that let its key go knows that itself (prim/lease.c); the store has forgotten it. */
+    /* A released handle itself knows that it is released (prim/lease.c); the store has forgotten
+     * it. */
     if (want.reason != COORD_R_ALREADY) same("release", &result, &want);
     hand->used = forged;
 }
@@ -364,7 +365,7 @@ static void plain_check(struct world *w)
         live += there;
         if (!there) continue;
         CHECK_I64("its number", lease.number, plain_number(i));
-        CHECK_U64("what is left of it", lease.remaining_ms,
+        CHECK_U64("the remaining time", lease.remaining_ms,
                   (w->plain[i].deadline_ns - w->now_ns) / 1000000);
     }
     for (; store_lease_next(w->store, &place, w->now_ns, &lease); listed++) {
@@ -427,7 +428,8 @@ static void do_plain(struct world *w)
         CHECK_I64("renew", renewal.code, there ? COORD_OK : COORD_EXPIRED);
         if (there) w->plain[which].deadline_ns = w->now_ns + w->plain[which].ttl_ns;
     } else if (die < 55) {
-        /* Who says the number of a lease is not its owner: no claim is made or freed by it. */
+        /* The number of a lease does not make a client its owner: no claim is made or released with
+         * it. */
         command = (struct store_command){
             .kind = STORE_CREATE, .key = STR("muster/under"), .owner = STR("o"), .held = id};
         CHECK_I64("no claim under it", apply(w, &command, NULL).code, COORD_EXPIRED);
@@ -457,7 +459,7 @@ static void do_compact(struct world *w)
     (void)apply(w, &command, NULL);
 }
 
-/* A snapshot in slices, fed to a restore as it comes, in other slices. */
+/* Takes a snapshot in slices and feeds it to a restore in other slices. */
 static void do_view(struct world *w)
 {
     struct store_options options = {0};
@@ -493,7 +495,7 @@ static void do_view(struct world *w)
     store_close(restored);
 }
 
-/* The twin is exchanged for one that is restored: it must go on as if nothing had happened. */
+/* Replaces the twin by a restored one, which must behave the same. */
 static void exchange_twin(struct world *w)
 {
     struct store_options options = {0};
@@ -628,7 +630,7 @@ static uint64_t leased_keys(const struct store *store)
     return count;
 }
 
-TEST(the_quota_refuses_what_adds_and_nothing_else_and_history_goes)
+TEST(the_quota_refuses_only_additions_and_history_is_compacted)
 {
     static struct world w;
     struct store_options options = {.quota_bytes = QUOTA};
@@ -647,7 +649,7 @@ TEST(the_quota_refuses_what_adds_and_nothing_else_and_history_goes)
         uint64_t before, after, leased;
 
         w.now_ns += prng_below(&w.p, 60) * 1000000;
-        store_apply(w.store, w.now_ns, &tick, &result, NULL); /* what is due, goes by itself */
+        store_apply(w.store, w.now_ns, &tick, &result, NULL); /* ends the leases that are due */
         before = store_sizes(w.store).bytes;
         leased = leased_keys(w.store);
         store_apply(w.store, w.now_ns, &command, &result, &renewal);
@@ -655,7 +657,8 @@ TEST(the_quota_refuses_what_adds_and_nothing_else_and_history_goes)
         after = store_sizes(w.store).bytes;
         if (result.reason == COORD_R_QUOTA) {
             refused++;
-            CHECK("refused is what adds", adds(command.kind) && result.code == COORD_UNAVAILABLE);
+            CHECK("only additions are refused",
+                  adds(command.kind) && result.code == COORD_UNAVAILABLE);
             CHECK("there was no room", before + command.value.len + NEAR > QUOTA);
             CHECK_U64("and nothing was added", after, before);
         } else if (adds(command.kind) && result.code == COORD_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random steps on the key space against a plain list of everything that was ever written: reads of
- * now and of the past, ranges, counts, changes, leases, compaction, views while writing goes on,
- * and restores of them, which must then behave, and count, as what they were taken from. */
+/* Random steps on the key space against a plain list of all writes: reads of the present and the
+ * past, ranges, counts, changes, leases, compaction, and views while writing goes on. Restores of
+ * views must behave and count like their source. */
 #include "store/core/keys.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { NAMES = 60, STEPS = 700, WORLDS = 40, WRITES_MAX = 8000, LEASES = 4 };
 
-struct write { /* one change, as the plain list keeps it */
+struct write { /* one change in the plain list */
     int name;
     uint64_t mod, create, version, lease, number;
     uint32_t sub;
@@ -114,7 +114,7 @@ static void compare_changes(const struct keys *keys, const struct model *model, 
     CHECK("changes end", number == all.end);
 }
 
-/* What a change came after is the same with views open and without. */
+/* The previous value of a change is the same with and without open views. */
 static void compare_before(const struct keys *keys, const struct keys *other)
 {
     struct key_changes mine = keys_changes(keys), theirs = keys_changes(other);
@@ -172,15 +172,15 @@ static void write_step(struct keys *keys, struct model *model, struct prng *p)
     CHECK("commit", keys_commit(keys) == model->revision);
 }
 
-/* Two of them take every step, one with views open all the time, one without: what is held for a
- * view must not be seen in anything that counts. */
+/* Two key spaces take every step, one with views always open, one without views: memory held for a
+ * view must not change any count. */
 static void run(uint64_t seed)
 {
     static struct model model;
     struct keys *keys = keys_open(), *other = keys_open();
     struct keys_view *view = NULL;
     struct copy copy = {NULL};
-    struct keys *frozen = NULL; /* what the view was taken from, by a copy made at once */
+    struct keys *frozen = NULL; /* a copy of the state that the view shows */
     struct prng p, twin;
 
     prng_seed(&p, seed);
@@ -234,7 +234,7 @@ static void run(uint64_t seed)
             compare_reads(other, &model, &p);
             compare_before(keys, other);
         }
-        if (step % 150 == 149) { /* go on with a restored one */
+        if (step % 150 == 149) { /* continue with a restored key space */
             struct copy fresh = {keys_open()};
             struct keys_view *whole = keys_view_open(other);
             while (keys_view_next(whole, 100, into_copy, &fresh)) {}
@@ -253,7 +253,7 @@ static void run(uint64_t seed)
     keys_close(other);
 }
 
-TEST(the_key_space_is_what_a_list_of_all_writes_is)
+TEST(the_key_space_equals_a_list_of_all_writes)
 {
     struct prng worlds;
 

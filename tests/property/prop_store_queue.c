@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random commands to groups of the store, against a plain model of who holds, who waits and in
- * which order, what rests, and which requests are remembered. What the model says is the contract
- * (coordination.md A2 and B6.2): slots go to who came first, in the very entry that frees them;
- * who waited holds for its whole time; a repeat finds what its first attempt has become.
- *
- * Beside it a second store takes every command and is now and then replaced by one that a snapshot
- * restored: at once, or from slices with the commands of meanwhile applied on top. The order of a
- * queue is in no hash, so only what a restored store does next shows it. */
+/* Random commands to groups of the store, against a plain model of holders, the queue and its
+ * order, cool-downs, and remembered requests. The model follows the contract (coordination.md A2
+ * and B6.2): slots go in order of arrival, in the entry that frees them; a holder that waited holds
+ * for its full time; a repeat finds the outcome of its first attempt. A second store takes every
+ * command and is sometimes replaced by a restored one: at once, or from slices with the commands of
+ * meanwhile applied on top. No hash covers the order of a queue, so only the next steps of a
+ * restored store show it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +20,7 @@
 enum {
     GROUPS = 3,
     SLOTS = 5,
-    CLAIMS = 60, /* remembered by the model; an old one that is over makes room */
+    CLAIMS = 60, /* remembered by the model; an ended claim is reused */
     OWNERS = 7,
     CLIENTS = 3,
     STEPS = 1500,
@@ -32,7 +31,7 @@ enum {
 static const uint64_t cooldowns_ms[GROUPS] = {0, 700, 0};
 static const uint64_t ms = 1000000;
 
-struct said { /* a command that owns its text */
+struct said { /* a command with its own copy of its texts */
     struct store_command command;
     struct store_id renew;
     char key[40], value[24], owner[16];
@@ -45,7 +44,7 @@ struct claim {
     struct store_id lease;
     int group;
     uint32_t slot;
-    uint64_t deadline_ns, token, came; /* came: its place among those who wait */
+    uint64_t deadline_ns, token, came; /* came: its place in the queue */
     int lost_reason;
     bool remembered; /* its request's answer is kept */
     int code, reason;
@@ -63,7 +62,7 @@ struct world {
     struct claim claims[CLAIMS];
     struct group groups[GROUPS];
     struct claim *granted[CLAIMS]; /* by the present command, in order */
-    size_t granted_count, awake;   /* awake: clients that ask at present; the others are silent */
+    size_t granted_count, awake;   /* awake: clients that send requests; the others are silent */
     void *view;
     struct store_restore *restore;
     struct said said[SAID_MAX]; /* since the view was opened */
@@ -141,7 +140,7 @@ static void take(struct world *w, struct claim *claim, uint32_t slot)
 static void leave_queue(struct claim *claim)
 {
     claim->place = NOWHERE;
-    claim->remembered = false; /* a repeat asks anew */
+    claim->remembered = false; /* a repeat is a new request */
 }
 
 static void serve(struct world *w, int number)
@@ -152,7 +151,7 @@ static void serve(struct world *w, int number)
     while ((next = first_waiter(w, number))) {
         uint32_t slot = free_slot(group, next->asked.command.prefer_slot);
         if (slot == STORE_NO_SLOT) return;
-        /* Never a second slot for one owner: it asks again, and hears that it holds one. */
+        /* One owner never gets a second slot: its repeat reports the slot that it holds. */
         if (is_over(w, next) || holder_named(w, group, next->asked.owner)) {
             leave_queue(next);
             continue;
@@ -193,7 +192,7 @@ static int by_end(const struct claim *a, const struct claim *b)
     return memcmp(a->lease.b, b->lease.b, sizeof a->lease.b);
 }
 
-/* Who was silent for long is forgotten, with all it was answered. */
+/* A client that was silent for long is forgotten, with its answers. */
 static bool is_silent(const struct world *w, size_t client)
 {
     return w->now_ns - w->seen_ns[client] >= STORE_CLIENT_SILENT_NS;
@@ -220,7 +219,7 @@ static void pass_time(struct world *w)
         if (!first) break;
         end(w, first, true);
     }
-    for (;;) { /* rests, the group whose first ends soonest first */
+    for (;;) { /* cool-downs; the group whose first one ends soonest comes first */
         uint64_t soonest = UINT64_MAX;
         int number = 0;
         for (int g = 0; g < GROUPS; g++)
@@ -286,8 +285,8 @@ static void bind(struct said *said)
     if (said->command.kind == STORE_RENEW) said->command.renew = &said->renew;
 }
 
-/* To both; the events of the first are compared with what the model granted. `w->granted` is the
- * model's word, so the model goes first. */
+/* Applies the command to both stores and compares the events of the first with the grants of the
+ * model. `w->granted` comes from the model, so the model runs first. */
 static struct store_result apply(struct world *w, const struct said *what,
                                  struct store_renewal *renewal)
 {
@@ -319,7 +318,7 @@ static struct store_result apply(struct world *w, const struct said *what,
         claim->token = w->last_token = event.result.token;
         granted++;
     }
-    CHECK_SIZE("granted to everybody", granted, w->granted_count);
+    CHECK_SIZE("number of grants", granted, w->granted_count);
     w->granted_count = 0;
     while (store_event_next(w->twin, &event)) {}
     CHECK("the twin is alike", store_hash(w->store) == store_hash(w->twin) &&
@@ -357,7 +356,7 @@ static void same_answer(const struct claim *claim, const struct store_result *go
     if (code == COORD_OK) CHECK_U32("which slot", got->slot, claim->slot);
 }
 
-/* What the request of `claim`, a new one to the store, is answered. */
+/* The expected answer to the request of `claim`, which is new to the store. */
 static void ask(struct world *w, struct claim *claim)
 {
     const struct store_command *command = &claim->asked.command;
@@ -434,7 +433,7 @@ static void do_acquire(struct world *w)
     ask(w, claim);
 }
 
-/* The same request again, from a caller that did not hear; it drew another lease. */
+/* The same request again, from a caller that got no answer; it drew another lease. */
 static void do_repeat(struct world *w)
 {
     struct claim *claim = any_claim(w);
@@ -449,9 +448,9 @@ static void do_repeat(struct world *w)
     again.command.acked = w->acked[client];
     again.command.lease = draw_id(w);
     if (again.command.sequence < w->acked[client] && !is_silent(w, client)) {
-        pass_time(w); /* it was on its way for long: its client is done with it */
+        pass_time(w); /* delayed for long: its client no longer waits for it */
         result = apply(w, &again, NULL);
-        CHECK("what comes late is not done again",
+        CHECK("a late repeat is not applied again",
               result.code == COORD_INVALID && result.reason == COORD_R_HANDLE);
         return;
     }
@@ -460,7 +459,7 @@ static void do_repeat(struct world *w)
         return;
     pass_time(w);
     if (!claim->remembered) {
-        CHECK("what is forgotten is over", claim->place == NOWHERE);
+        CHECK("a forgotten claim is over", claim->place == NOWHERE);
         claim->asked = again;
         ask(w, claim);
         return;
@@ -561,7 +560,7 @@ static void do_resize(struct world *w)
     CHECK("resize", result.code == COORD_OK);
 }
 
-/* An operator takes a slot away. */
+/* An operator revokes a slot. */
 static void do_revoke(struct world *w)
 {
     struct claim *claim = any_claim(w);
@@ -583,7 +582,7 @@ static void do_revoke(struct world *w)
     CHECK("revoke", result.code == (claim ? COORD_OK : COORD_NOT_FOUND));
 }
 
-/* Time alone; sometimes so much that some, or all, are forgotten. */
+/* Only time passes; sometimes so much that some or all clients are forgotten. */
 static void do_tick(struct world *w)
 {
     struct said said = {.command = {.kind = STORE_TICK}};
@@ -645,7 +644,7 @@ static void do_view(struct world *w)
         w->said_count = 0;
         return;
     }
-    /* The rest at once when there would be too much to say again. */
+    /* Feeds the rest at once when there would be too many commands to replay. */
     do feed(w->view, w->restore, prng_below(&w->p, 2000), &done);
     while (!done && w->said_count > SAID_MAX / 2);
     if (!done) return;
@@ -659,11 +658,11 @@ static void do_view(struct world *w)
         store_apply(w->twin, w->said[i].at_ns, &w->said[i].command, &result, &renewal);
         while (store_event_next(w->twin, &event)) {}
     }
-    CHECK("what was restored and went on is what went on",
+    CHECK("the restored store equals the one that continued",
           store_hash(w->twin) == store_hash(w->store));
 }
 
-/* -- what is there -- */
+/* -- the state against the model's -- */
 static void compare(struct world *w)
 {
     char key[40];
@@ -675,8 +674,8 @@ static void compare(struct world *w)
         CHECK("the group", store_group_of(w->store, str_from(key), &got) == want->there);
         if (!want->there) continue;
         CHECK_U32("its slots", got.slot_count, want->slot_count);
-        CHECK_U32("who holds", got.live, live_of(want));
-        CHECK_U32("who waits", got.waiters, waiters_of(w, g));
+        CHECK_U32("number of holders", got.live, live_of(want));
+        CHECK_U32("number of waiters", got.waiters, waiters_of(w, g));
         for (uint32_t i = 0; i < SLOTS; i++) {
             const struct claim *holder = want->holder[i];
             struct store_claim claim;
@@ -736,7 +735,7 @@ static void run(uint64_t seed)
     store_close(w.twin);
 }
 
-TEST(slots_go_to_who_came_first_and_a_repeat_finds_its_place)
+TEST(slots_go_in_order_of_arrival_and_a_repeat_finds_its_place)
 {
     struct prng worlds;
 
@@ -774,12 +773,12 @@ TEST(a_queue_has_an_end)
     struct store_command command = acquire_of(STORE_WAITERS_MAX + 1, owner);
     store_apply(store, 1, &command, &result, NULL);
     CHECK("no more", result.code == COORD_UNAVAILABLE && result.reason == COORD_R_OVERLOADED);
-    CHECK("who waits",
+    CHECK("a waiter",
           store_group_of(store, STR("muster/g"), &group) && group.waiters == STORE_WAITERS_MAX);
     store_close(store);
 }
 
-TEST(a_crowd_of_leases_ends_in_portions_and_none_of_it_counts_meanwhile)
+TEST(many_leases_end_in_portions_and_none_counts_meanwhile)
 {
     enum { PORTION = STORE_EXPIRE_MAX / 2, CROWD = 4 * PORTION }; /* each has one key */
     struct store_options options = {0};
@@ -803,7 +802,8 @@ TEST(a_crowd_of_leases_ends_in_portions_and_none_of_it_counts_meanwhile)
     CHECK("the rest is due at once", store_next_due(store) <= after);
     store_apply(store, after, &tick, &result, NULL);
     CHECK_U64("another", store_sizes(store).leases, CROWD - 2 * PORTION);
-    /* The last by id is left for one more command: it is renewed no more, and its slot is free. */
+    /* The owner with the last id gets one more command: its lease is not renewed again, and its
+     * slot becomes free. */
     struct store_id last = acquire_of(CROWD - 1, owner).lease;
     struct store_command renew = {.kind = STORE_RENEW, .renew = &last, .renew_count = 1};
     store_apply(store, after, &renew, &result, &renewal);

@@ -111,7 +111,7 @@ static void step(struct world *w)
     apply(w);
 }
 
-TEST(random_transactions_are_what_the_model_says)
+TEST(random_transactions_equal_the_model)
 {
     static struct world w;
     static const struct store_machine_options options;

@@ -31,8 +31,8 @@ TEST(numbers_read_back_as_printed)
     }
 }
 
-/* By the definition: decode by the lead byte's length, then refuse what is not the shortest form,
- * surrogates, and what is past the last code point. */
+/* By the definition: decodes by the lead byte's length, then refuses longer forms, surrogates and
+ * numbers past the last code point. */
 static bool oracle_utf8(const unsigned char *at, size_t left)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

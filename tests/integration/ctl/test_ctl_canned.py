@@ -633,7 +633,7 @@ def hashes_are_compared_at_one_index_only():
 
 
 @test
-def one_address_stands_for_its_cluster():
+def one_address_is_enough_for_its_cluster():
     with canned(StateHash=state("n1", 9, 5)) as other:
         replicas = {}
         with canned(StateHash=state("n0", 9, 5), ListReplicas=lambda _r, _c: replicas["list"]) as server:

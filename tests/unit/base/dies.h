@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proof that an assertion holds the line: runs a misuse in a child and expects it to abort. */
+/* Runs a misuse in a child process and expects an assertion to abort it. */
 #ifndef TESTS_UNIT_BASE_DIES_H
 #define TESTS_UNIT_BASE_DIES_H
 #include <signal.h>
@@ -14,7 +14,7 @@ static inline bool dies(void (*misuse)(void))
     pid_t child = fork();
 
     if (child == 0) {
-        close(STDERR_FILENO); /* the failed assertion is expected: keep the log quiet */
+        close(STDERR_FILENO); /* hides the message of the expected assertion */
         signal(SIGABRT, SIG_DFL);
         misuse();
         _exit(0);

@@ -45,7 +45,7 @@ TEST(every_address_fits_any_type_and_none_overlap)
         memset(got[i], (int)i + 1, sizes[i]);
     }
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
-        for (size_t k = 0; k < sizes[i]; k++) CHECK_U64("what was written stays", got[i][k], i + 1);
+        for (size_t k = 0; k < sizes[i]; k++) CHECK_U64("written bytes stay", got[i][k], i + 1);
     arena_deinit(&a);
 }
 
@@ -61,7 +61,7 @@ TEST(past_the_ceiling_the_answer_is_null_and_the_rest_stays)
     CHECK("block headers count, so the whole ceiling never fits", arena_alloc(&a, 1000) == NULL);
     while (arena_alloc(&a, 16)) CHECK("never past the ceiling", a.used <= a.max);
     CHECK("the ceiling is used, not half of it", a.used == a.max);
-    CHECK_TEXT("what was taken before stays", first, "kept");
+    CHECK_TEXT("earlier memory stays", first, "kept");
     arena_deinit(&a);
 }
 
@@ -125,7 +125,7 @@ TEST(reset_keeps_the_largest_block_so_a_loop_stops_touching_the_heap)
     arena_deinit(&a);
 }
 
-TEST(one_large_request_does_not_strand_the_room_before_it)
+TEST(one_large_request_does_not_waste_the_room_before_it)
 {
     struct arena a;
     char *before, *after;
@@ -148,7 +148,7 @@ TEST(a_use_after_reset_or_past_the_end_is_reported)
 
     arena_init(&a, ROOMY);
     piece = arena_alloc(&a, 10);
-    CHECK("what was given can be used", !__asan_address_is_poisoned(piece + 9));
+    CHECK("the memory can be used", !__asan_address_is_poisoned(piece + 9));
     CHECK("not one byte more", __asan_address_is_poisoned(piece + 10));
     arena_reset(&a);
     CHECK("and not after a reset", __asan_address_is_poisoned(piece));

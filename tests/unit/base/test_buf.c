@@ -75,7 +75,7 @@ TEST(the_ceiling_is_reached_to_the_byte_and_refuses_whole_appends)
             CHECK_ERR(cases[i].why, got, cases[i].want);
             CHECK_SIZE(cases[i].why, b.len, cases[i].before + (got == ERR_OK ? add : 0));
             CHECK("the ceiling holds", b.cap <= b.max);
-            CHECK_STR("only what was appended", buf_peek(&b), str_of(bytes, b.len));
+            CHECK_STR("only the appended bytes", buf_peek(&b), str_of(bytes, b.len));
             buf_deinit(&b);
         }
     }
@@ -88,13 +88,13 @@ TEST(a_refused_format_leaves_the_content)
     buf_init(&b, 8);
     CHECK_OK("fits", buf_appendf(&b, "%s", "abcdef"));
     CHECK_ERR("does not", buf_appendf(&b, "%s", "123"), ERR_FULL);
-    CHECK_STR("the content is what it was", buf_peek(&b), STR("abcdef"));
-    CHECK_OK("what fits still fits", buf_appendf(&b, "%d", 12));
+    CHECK_STR("the content is unchanged", buf_peek(&b), STR("abcdef"));
+    CHECK_OK("a fitting append still works", buf_appendf(&b, "%d", 12));
     CHECK_STR("to the last byte", buf_peek(&b), STR("abcdef12"));
     buf_deinit(&b);
 }
 
-/* A wide character the C locale cannot print: the only way formatting itself fails. */
+/* The C locale cannot print a wide character: the only way in which formatting itself fails. */
 TEST(what_cannot_be_formatted_is_refused)
 {
     struct buf b;
@@ -102,7 +102,7 @@ TEST(what_cannot_be_formatted_is_refused)
     buf_init(&b, 100);
     CHECK_OK("starts", buf_append(&b, STR("abc")));
     CHECK_ERR("refused", buf_appendf(&b, "more %ls", L"\xFFFF"), ERR_INVALID);
-    CHECK_STR("the content is what it was", buf_peek(&b), STR("abc"));
+    CHECK_STR("the content is unchanged", buf_peek(&b), STR("abc"));
     buf_deinit(&b);
 }
 

@@ -6,7 +6,7 @@
 
 #include "lib/test.h"
 
-/* RFC 3720, appendix B.4, and the check value every catalogue of checksums lists. */
+/* RFC 3720, appendix B.4, and the usual check value of this checksum. */
 TEST(known_values)
 {
     unsigned char zeros[32] = {0}, ones[32], up[32], down[32];
@@ -57,7 +57,7 @@ static void fill(void)
         bytes[i] = (unsigned char)((x = x * 1664525 + 1013904223) >> 24);
 }
 
-/* Lengths around a word and around the stretch the fast one takes at once, at every alignment. */
+/* Lengths around one word and around the stride of the fast implementation, at every alignment. */
 TEST(both_ways_agree_with_the_definition_at_every_length_and_alignment)
 {
     static const size_t around[] = {0, 3 * 256, 2 * 3 * 256, 5 * 3 * 256};
@@ -96,7 +96,7 @@ TEST(one_flipped_bit_is_always_seen)
     }
 }
 
-TEST(the_kind_says_what_runs_here)
+TEST(the_kind_names_the_implementation_in_use)
 {
     const char *kind = crc32c_kind();
 

@@ -50,7 +50,7 @@ TEST(texts_are_lower_case_without_full_stop_and_no_two_are_the_same)
     }
 }
 
-/* The rule the retry policies and the model checker depend on. */
+/* Retry policies and the model checker depend on this rule. */
 TEST(dont_know_is_kept_apart_from_not_done)
 {
     CHECK_U64("on the wire, too", err_grpc_status(ERR_UNKNOWN), GRPC_UNKNOWN);
@@ -66,7 +66,7 @@ TEST(a_number_that_is_no_code_gets_a_safe_answer)
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         int number = numbers[i];
         enum err err;
-        memcpy(&err, &number, sizeof err); /* as a bug would bring it */
+        memcpy(&err, &number, sizeof err); /* a value that only a bug can produce */
         CHECK_TEXT("name", err_name(err), "UNLISTED");
         CHECK_TEXT("text", err_text(err), "not a listed error");
         CHECK_U64("status", err_grpc_status(err), GRPC_INTERNAL);

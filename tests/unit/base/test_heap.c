@@ -52,7 +52,7 @@ TEST(the_earliest_comes_first_and_nothing_before_its_time)
     CHECK_I64("50", pop(&h, 1000), 0);
     CHECK_I64("never is due at the end of time only", pop(&h, UINT64_MAX - 1), -1);
     heap_deinit(&h);
-    CHECK_SIZE("deinit detaches what is left", timers[5].node.place, 0);
+    CHECK_SIZE("deinit detaches the remaining nodes", timers[5].node.place, 0);
 }
 
 TEST(equal_times_fire_in_the_order_they_were_started)

@@ -84,7 +84,7 @@ TEST(a_key_that_exists_keeps_its_value_and_its_place)
     map_init(&m, 2, SEED);
     CHECK_OK("put", map_put(&m, STR("k"), &first));
     CHECK_OK("put", map_put(&m, STR("l"), &other));
-    CHECK_ERR("exists, also said in a full map", map_put(&m, STR("k"), &second), ERR_EXISTS);
+    CHECK_ERR("exists, also reported for a full map", map_put(&m, STR("k"), &second), ERR_EXISTS);
     CHECK("the old value stays", map_get(&m, STR("k")) == &first);
     CHECK("in its place", map_next(&m, &cursor)->value == &first);
     map_deinit(&m);
@@ -185,7 +185,7 @@ TEST(keys_that_come_and_go_do_not_make_it_grow)
     map_deinit(&m);
 }
 
-/* Two keys with one hash cannot be found by trying, so every slot is made to say "look here". */
+/* No two keys with one hash can be found by search, so the test marks every slot as a match. */
 TEST(an_equal_hash_is_not_an_equal_key)
 {
     int value;
@@ -200,7 +200,7 @@ TEST(an_equal_hash_is_not_an_equal_key)
     map_deinit(&m);
 }
 
-/* The key usually lives in the value's struct, and that is freed after the removal. */
+/* The key is usually a member of the value's struct, which is freed after the removal. */
 TEST(a_removed_key_is_not_looked_at_again)
 {
     struct item gone = {"key"}, other = {"other"};
@@ -216,7 +216,7 @@ TEST(a_removed_key_is_not_looked_at_again)
     map_deinit(&m);
 }
 
-TEST(a_ceiling_past_what_slots_can_number_is_lowered)
+TEST(a_limit_beyond_the_largest_slot_number_is_lowered)
 {
     struct map m;
 
@@ -238,7 +238,7 @@ TEST(a_null_value_stops_at_an_assertion)
     CHECK("caught", dies(put_null));
 }
 
-TEST(a_made_value_has_its_key_behind_it_and_is_made_once)
+TEST(a_created_value_is_followed_by_its_key_and_created_once)
 {
     struct map m;
     char key[] = "key";

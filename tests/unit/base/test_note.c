@@ -72,7 +72,7 @@ TEST(what_cannot_be_formatted_leaves_an_empty_text)
     CHECK_TEXT("empty, not half of it", note.text, "");
 }
 
-/* Wherever the cut falls, what is left must still be text. */
+/* The text must be valid at every position of the cut. */
 TEST(a_cut_never_splits_a_character)
 {
     struct note note;

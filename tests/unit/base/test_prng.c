@@ -51,8 +51,8 @@ TEST(the_same_seed_repeats_and_another_does_not)
     }
 }
 
-/* 16 buckets of 1,000 each: past 5 standard deviations the generator, not the dice, is wrong; the
- * seed is fixed, so this cannot fail by chance. */
+/* 16 buckets of 1,000 each: a deviation of 5 sigma means a wrong generator. The seed is fixed, so
+ * the test cannot fail by chance. */
 TEST(below_is_even_and_stays_below)
 {
     struct prng p;
@@ -64,8 +64,8 @@ TEST(below_is_even_and_stays_below)
     for (int i = 0; i < 1000; i++) CHECK_U64("one choice", prng_below(&p, 1), 0);
     for (int i = 0; i < 1000; i++)
         CHECK("a bound that does not divide the range", prng_below(&p, UINT64_MAX) < UINT64_MAX);
-    /* With a bound of 3/4 of the range, every third number would come twice as often as the others
-     * if no draw were thrown away: half the time instead of a third. */
+    /* With a bound of 3/4 of the range and no rejected draws, every third number would come twice
+     * as often: half the time instead of a third. */
     int thirds = 0;
     for (int i = 0; i < 3000; i++) {
         uint64_t bound = 3ull << 62, draw = prng_below(&p, bound);

@@ -12,7 +12,7 @@ TEST(a_recovered_number_is_above_the_old_one_and_above_every_history_that_ends_n
         {0, now, 1794727489000 * 1024},
         {5, now, 1794727489000 * 1024},
         {1794727489000 * 1024 - 1, now, 1794727489000 * 1024},
-        /* A clock that is behind what was handed out says nothing. */
+        /* A clock that is behind the numbers in use is ignored. */
         {1794727489000 * 1024, now, 1794727489000 * 1024 + (1ull << 40)},
         {5, 0, 5 + (1ull << 40)},
         {5, 1ull << 43, 5 + (1ull << 40)},
@@ -29,7 +29,7 @@ TEST(a_recovered_number_is_above_the_old_one_and_above_every_history_that_ends_n
           recovery_floor((1ull << 43) - 1) < 1ull << 53);
 }
 
-TEST(recoveries_of_one_copy_grow_with_what_was_handed_out_between_them)
+TEST(recoveries_of_one_copy_grow_with_the_ids_issued_between_them)
 {
     const uint64_t copy = 77, first = 1794727489000, seconds = 3;
     uint64_t one = recovery_above(copy, recovery_floor(first));

@@ -192,7 +192,7 @@ TEST(utf8_is_read_strictly)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        char *exact = malloc(cases[i].text.len + 1); /* a read past the end is then seen */
+        char *exact = malloc(cases[i].text.len + 1); /* ASan sees a read past the end */
         CHECK("memory", exact != NULL);
         memcpy(exact, cases[i].text.at, cases[i].text.len);
         bool got = str_is_utf8(str_of(exact, cases[i].text.len));
@@ -201,7 +201,7 @@ TEST(utf8_is_read_strictly)
     }
 }
 
-/* Every three-byte sequence against the definition: decode loosely, then judge. */
+/* Every three-byte sequence against the definition: a loose decoder, then the rules. */
 TEST(utf8_three_bytes_by_the_definition)
 {
     for (unsigned a = 0xE0; a <= 0xEF; a++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small authority: made once, found again, never overwritten; leaves kept, renewed, judged by
- * the openssl command as a foreign reader. */
+/* The built-in certificate authority: created once, found again, never overwritten. Leaves are kept
+ * and renewed; the openssl command checks them. */
 #include "cert/cert.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #define DAY_MS    (86400ull * 1000)
 #define ULID_TEXT "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
-/* Every test has a place of its own. */
+/* Every test has its own directory. */
 struct place {
     char dir[512], ca[600], key[600], leaf[600], leaf_key[600];
     struct cert_ca_options ca_options;
@@ -137,7 +137,7 @@ TEST(an_open_umask_does_not_open_the_key)
     CHECK_U32("certificate", mode_of(p.leaf), 0644);
 }
 
-TEST(half_an_authority_is_refused_by_the_name_of_what_is_missing)
+TEST(half_an_authority_is_refused_with_the_missing_file)
 {
     struct place p;
     struct cert_report report;
@@ -150,7 +150,7 @@ TEST(half_an_authority_is_refused_by_the_name_of_what_is_missing)
         CHECK_ERR("refused", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
                   ERR_CONFLICT);
         CHECK_HAS("named", note.text, which ? "ca.pem is missing" : "ca.key.pem is missing");
-        CHECK("and not made anew", access(which ? p.ca : p.key, F_OK) != 0);
+        CHECK("and not created again", access(which ? p.ca : p.key, F_OK) != 0);
     }
 }
 
@@ -171,7 +171,7 @@ TEST(a_foreign_authority_is_not_touched)
              fs_publish(fs_real(), p.ca, str_from(foreign), 0644, 1));
     CHECK_ERR("its key does not", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "belongs to none of the roots");
+    CHECK_HAS("the note", note.text, "belongs to none of the roots");
     CHECK("nothing changed", is_same(p.ca, foreign) && is_same(p.key, ours));
     CHECK_OK("rubbish", fs_publish(fs_real(), p.ca, STR("rubbish"), 0644, 2));
     CHECK_ERR("is no authority", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
@@ -196,12 +196,12 @@ TEST(an_authority_that_is_not_the_one_asked_for_is_a_conflict)
     p.ca_options.common_name = "acm";
     CHECK_ERR("another name", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "asked for CN=acm, has CN=acme");
+    CHECK_HAS("the note", note.text, "asked for CN=acm, has CN=acme");
     p.ca_options.common_name = NULL;
     p.ca_options.rollout = true;
     CHECK_ERR("another kind", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "asked for CN=rollout-dev-ca until 4096, has CN=acme");
+    CHECK_HAS("the note", note.text, "asked for CN=rollout-dev-ca until 4096, has CN=acme");
 }
 
 static const struct {
@@ -250,18 +250,18 @@ TEST(an_empty_or_odd_file_is_called_so)
     cert_descriptions_free(list, count);
     CHECK_ERR("a directory", cert_describe(fs_real(), p.dir, now(), &list, &count, &note),
               ERR_INVALID);
-    CHECK_HAS("said", note.text, "is a directory");
+    CHECK_HAS("the note", note.text, "is a directory");
     CHECK_OK("emptied", fs_publish(fs_real(), p.key, STR_EMPTY, 0600, 20));
     CHECK_ERR("the key", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_PARSE);
-    CHECK_HAS("said", note.text, "ca.key.pem is empty");
+    CHECK_HAS("the note", note.text, "ca.key.pem is empty");
     CHECK_OK("emptied", fs_publish(fs_real(), p.ca, STR_EMPTY, 0644, 21));
     CHECK_ERR("the root", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_PARSE);
-    CHECK_HAS("said", note.text, "ca.pem is empty");
+    CHECK_HAS("the note", note.text, "ca.pem is empty");
 }
 
-TEST(a_key_that_others_may_read_is_told_or_refused)
+TEST(a_key_that_others_may_read_is_reported_or_refused)
 {
     struct place p;
     struct cert_report report;
@@ -434,7 +434,7 @@ TEST(each_kind_carries_its_identity_and_openssl_agrees)
     CHECK_SIZE("every kind is in the table", ARRAY_LEN(kinds), CERT_KIND_COUNT);
     place_init(&p);
     make_ca(&p);
-    at = now(); /* no certificate begins before its authority */
+    at = now(); /* no certificate starts before its authority */
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         struct cert_request request = {.kind = kinds[i].kind, .id = kinds[i].id};
         struct cert_description *list;
@@ -593,7 +593,7 @@ TEST(other_names_or_uses_make_a_new_leaf)
     CHECK_TEXT("then it is kept", cert_result_text(make_leaf(&p, &other, now()).result), "kept");
 }
 
-TEST(what_a_crash_left_is_repaired)
+TEST(leftovers_of_a_crash_are_repaired)
 {
     struct place p;
     struct cert_report report;
@@ -610,7 +610,7 @@ TEST(what_a_crash_left_is_repaired)
     CHECK("a certificate without key", unlink(p.leaf_key) == 0);
     report = make_leaf(&p, &shard, now());
     CHECK_TEXT("gets both", report.why, "its key was missing");
-    CHECK("anew", report.key_made);
+    CHECK("created again", report.key_made);
     CHECK_OK("a key that is not its own",
              fs_publish(fs_real(), p.leaf_key, str_from(key), 0600, 5));
     report = make_leaf(&p, &shard, now());
@@ -637,7 +637,7 @@ TEST(a_foreign_leaf_is_not_touched)
     CHECK_ERR("refused",
               cert_leaf_ensure(fs_real(), &p.leaf_options, &shard, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "not issued by this authority");
+    CHECK_HAS("the note", note.text, "not issued by this authority");
     CHECK("untouched", is_same(p.leaf, foreign));
     CHECK_OK("rubbish", fs_publish(fs_real(), p.leaf, STR("my notes"), 0644, 7));
     CHECK_ERR("refused",
@@ -705,10 +705,12 @@ TEST(a_leaf_can_live_in_memory_only)
     buf_deinit(&none);
 }
 
-/* -- the authority is no leaf ------------------------------------------------------------------ */
+/* -- an authority's files are never overwritten by a leaf -----------------------------------------
+ * */
 
 /* Both ways of asking for a leaf are refused, and neither file changes. */
-static void authority_stands(struct place *p, const char *cert, const char *key, const char *says)
+static void check_authority_kept(struct place *p, const char *cert, const char *key,
+                                 const char *says)
 {
     struct cert_report report;
     struct note note = {0};
@@ -748,25 +750,25 @@ TEST(the_authority_is_never_taken_for_a_leaf)
     make_ca(&p);
     snprintf(other, sizeof other, "%s/other.pem", p.dir);
     snprintf(link_name, sizeof link_name, "%s/link.pem", p.dir);
-    authority_stands(&p, p.ca, p.key, "belongs to an authority");
-    authority_stands(&p, p.ca, p.leaf_key, "belongs to an authority");
-    authority_stands(&p, p.leaf, p.key, "belongs to an authority");
+    check_authority_kept(&p, p.ca, p.key, "belongs to an authority");
+    check_authority_kept(&p, p.ca, p.leaf_key, "belongs to an authority");
+    check_authority_kept(&p, p.leaf, p.key, "belongs to an authority");
     CHECK("nothing was made", access(p.leaf, F_OK) != 0 && access(p.leaf_key, F_OK) != 0);
     CHECK("by another name", symlink(p.ca, link_name) == 0);
-    authority_stands(&p, link_name, p.leaf_key, "holds the certificate of an authority");
+    check_authority_kept(&p, link_name, p.leaf_key, "holds the certificate of an authority");
     copy_file(p.ca, p.leaf, 0644);
-    authority_stands(&p, p.leaf, p.leaf_key, "holds the certificate of an authority");
+    check_authority_kept(&p, p.leaf, p.leaf_key, "holds the certificate of an authority");
     CHECK("the copy remains too", access(p.leaf_key, F_OK) != 0);
     copy_file(p.key, p.leaf_key, 0600);
-    authority_stands(&p, other, p.leaf_key, "holds the key of an authority");
+    check_authority_kept(&p, other, p.leaf_key, "holds the key of an authority");
     CHECK_OK("rotated", cert_ca_rotate(fs_real(), &p.ca_options, now(), &report, &note));
-    authority_stands(&p, other, p.leaf_key, "holds the key of an authority");
+    check_authority_kept(&p, other, p.leaf_key, "holds the key of an authority");
     CHECK("nothing was made", access(other, F_OK) != 0);
     CHECK_OK("a copy of an old root needs no renewing",
              cert_ca_retire(fs_real(), &p.ca_options, false, now(), &report, &note));
 }
 
-TEST(what_cannot_sign_is_no_authority)
+TEST(a_pair_that_cannot_sign_is_no_authority)
 {
     struct place p;
     struct cert_report report;
@@ -776,11 +778,11 @@ TEST(what_cannot_sign_is_no_authority)
     place_init(&p);
     make_ca(&p);
     make_leaf(&p, &shard, now());
-    copy_file(p.leaf, p.ca, 0644); /* a pair that matches, and signs nothing anybody accepts */
+    copy_file(p.leaf, p.ca, 0644); /* a matching pair that is no authority */
     copy_file(p.leaf_key, p.key, 0600);
     CHECK_ERR("found", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
-    CHECK_HAS("said", note.text, "ca.pem holds a certificate that is no authority's");
+    CHECK_HAS("the note", note.text, "ca.pem holds a certificate that is no authority's");
     CHECK_ERR("rotated", cert_ca_rotate(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_CONFLICT);
     CHECK_ERR("retired", cert_ca_retire(fs_real(), &p.ca_options, true, now(), &report, &note),
@@ -792,7 +794,7 @@ TEST(what_cannot_sign_is_no_authority)
 
 /* -- rotation ---------------------------------------------------------------------------------- */
 
-TEST(a_rotation_keeps_the_old_root_until_nobody_needs_it)
+TEST(a_rotation_keeps_the_old_root_as_long_as_it_is_needed)
 {
     struct place p;
     struct cert_report report;
@@ -812,7 +814,7 @@ TEST(a_rotation_keeps_the_old_root_until_nobody_needs_it)
     CHECK_ERR("too early to retire",
               cert_ca_retire(fs_real(), &p.ca_options, false, now(), &report, &note),
               ERR_PRECONDITION);
-    CHECK_HAS("says what is in the way", note.text, "leaf.pem is still signed by an old root");
+    CHECK_HAS("names the obstacle", note.text, "leaf.pem is still signed by an old root");
     CHECK_OK("renewed", cert_leaf_ensure(fs_real(), &p.leaf_options, NULL, now(), &leaf, &note));
     CHECK_TEXT("because", leaf.why, "signed by an older root");
     CHECK("the new leaf is good", openssl_says(": OK", verify));

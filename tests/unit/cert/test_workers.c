@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cert/workers.h: what workers.md 24.13 says, by its numbers. What a certificate holds is looked at
+/* cert/workers.h: the cases of workers.md 24.13, by number. The content of certificates is tested
  * in tests/unit/cert/test_cert.c. */
 #include "cert/workers.h"
 
@@ -55,7 +55,7 @@ static char *content(const char *dir, const char *name)
     return text;
 }
 
-/* What became of a worker that dials; `who`: is it this one by its certificate? */
+/* The outcome of a worker's connection; `who`: does the certificate name this worker? */
 struct meeting {
     bool both_open, is_who;
 };
@@ -101,7 +101,7 @@ TEST(case_189_the_first_start_makes_the_ca_and_says_where)
     cert_descriptions_free(roots, count);
 }
 
-TEST(case_190_later_starts_find_it_byte_for_byte_and_say_nothing)
+TEST(case_190_later_starts_find_the_same_bytes_and_log_nothing)
 {
     static const char *const files[] = {"ca.pem", "ca.key.pem"};
     const char *dir = new_dir();
@@ -127,7 +127,7 @@ TEST(case_191_workers_and_the_listener_know_each_other_by_the_ca)
     struct cert_workers *worker = opened(dir, &workers[0], now());
 
     CHECK("they meet", meet(listener, worker, NULL).both_open);
-    CHECK("28: it is who it says", meet(listener, worker, &workers[0]).is_who);
+    CHECK("28: the certificate proves its id", meet(listener, worker, &workers[0]).is_who);
     CHECK("28: and nobody else", !meet(listener, worker, &workers[1]).is_who);
     cert_workers_close(worker);
     cert_workers_close(listener);
@@ -176,7 +176,7 @@ TEST(case_192_coordinator_and_workers_that_start_together_agree)
     }
 }
 
-TEST(case_193_half_a_ca_is_refused_by_the_name_of_what_is_missing)
+TEST(case_193_half_a_ca_is_refused_with_the_missing_file)
 {
     static const char *const files[] = {"ca.pem", "ca.key.pem"};
 
@@ -197,7 +197,7 @@ TEST(case_193_half_a_ca_is_refused_by_the_name_of_what_is_missing)
     }
 }
 
-TEST(case_194_a_key_that_others_may_read_is_told_or_refused)
+TEST(case_194_a_key_that_others_may_read_is_reported_or_refused)
 {
     const char *dir = new_dir();
     struct cert_workers_options strict = {.tls_dir = dir, .strict_permissions = true};
@@ -218,7 +218,7 @@ TEST(case_194_a_key_that_others_may_read_is_told_or_refused)
     CHECK_ERR("refused", cert_workers_open(fs_real(), &strict, now(), &ca, NULL), ERR_DENIED);
 }
 
-TEST(case_195_a_leaf_is_made_anew_before_it_ends)
+TEST(case_195_a_leaf_is_renewed_before_it_expires)
 {
     const char *dir = new_dir();
     wall_time start = now();
@@ -232,7 +232,7 @@ TEST(case_195_a_leaf_is_made_anew_before_it_ends)
     CHECK("kept", !changed);
     CHECK_OK("old", cert_workers_refresh(ca, (wall_time){start.ms + 61 * DAY_MS}, &changed, NULL));
     next = tls_context_info(cert_workers_context(ca));
-    CHECK("anew", changed);
+    CHECK("renewed", changed);
     CHECK("for another 90 days", next.not_after.ms == start.ms + 151 * DAY_MS);
     CHECK("a new one would not be good today, were its root not older",
           next.not_before.ms > start.ms);
@@ -267,6 +267,6 @@ TEST(files_of_ones_own_take_the_place_of_the_development_ca)
     struct note note = {""};
     CHECK_ERR("two of three", cert_workers_open(fs_real(), &options, now(), &ca, &note),
               ERR_INVALID);
-    CHECK_HAS("says so", note.text, "2 of 3");
+    CHECK_HAS("the message", note.text, "2 of 3");
     cert_workers_close(worker);
 }

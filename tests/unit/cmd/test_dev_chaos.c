@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd/muster/dev_chaos.h: one misfortune at a time, and none before the last victim was heard of
- * again. The processes are rows of a table here. */
+/* cmd/muster/dev_chaos.h: one fault at a time, and the next only after the last victim has
+ * recovered. The processes are rows of a table. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,14 +13,14 @@ struct dev_child {
     char name[32];
     int pid; /* 0: it is away */
     bool paused;
-    mono_time back; /* when somebody starts it again */
+    mono_time back; /* the time of its restart */
 };
 static struct dev_child table[CHILDREN];
 static struct dev_child *children[CHILDREN];
 static size_t first[DEV_PARTS], count[DEV_PARTS];
 static int pids;
 static mono_time now;
-static size_t deeds, heals;
+static size_t faults, heals;
 static char last[200];
 
 int dev_child_pid(const struct dev_child *child)
@@ -57,7 +57,7 @@ static void say(void *owner, const char *text)
     if (strstr(text, " is back "))
         heals++;
     else
-        deeds++;
+        faults++;
 }
 
 static void add(enum dev_part part, const char *name, size_t number)
@@ -81,7 +81,7 @@ static void begin(struct dev_chaos *chaos, uint64_t seed)
 
     memset(table, 0, sizeof table);
     memset(count, 0, sizeof count);
-    deeds = heals = 0;
+    faults = heals = 0;
     now = (mono_time){1000000};
     first[DEV_COORDINATOR] = 0;
     first[DEV_WORKER] = 8;
@@ -90,7 +90,7 @@ static void begin(struct dev_chaos *chaos, uint64_t seed)
     for (size_t i = 0; i < REPLICAS; i++) add(DEV_COORDINATOR, "node", i);
     for (size_t i = 0; i < WORKERS; i++) add(DEV_WORKER, "worker", i);
     for (size_t i = 0; i < SHARDS; i++) add(DEV_SHARD, "shard", i);
-    add(DEV_PROVIDER, "provider", 0); /* and no operator: its turns are left out */
+    add(DEV_PROVIDER, "provider", 0); /* no operator: its turns are skipped */
     dev_chaos_init(chaos, &options, now);
 }
 
@@ -111,20 +111,20 @@ static size_t in_trouble(size_t from, size_t to)
     return number;
 }
 
-/* Until something is done; an ended process is started again. */
+/* Runs until `wanted` faults were injected; a process that ended is restarted. */
 static void run_until(struct dev_chaos *chaos, size_t wanted)
 {
-    for (int turns = 0; turns < 1000 && deeds < wanted; turns++) {
+    for (int turns = 0; turns < 1000 && faults < wanted; turns++) {
         struct dev_sight sight = seen(true);
         dev_chaos_look(chaos, &sight, now);
         now = mono_after(now, LOOK_MS);
         for (size_t i = 0; i < CHILDREN; i++)
             if (children[i] && !table[i].pid && mono_due(table[i].back, now)) table[i].pid = ++pids;
     }
-    CHECK_SIZE("deeds", deeds, wanted);
+    CHECK_SIZE("faults", faults, wanted);
 }
 
-TEST(nothing_is_done_before_its_time_nor_to_a_fleet_that_is_not_whole)
+TEST(no_fault_comes_early_or_to_a_fleet_that_is_not_whole)
 {
     struct dev_sight sight;
     struct dev_chaos chaos;
@@ -133,22 +133,22 @@ TEST(nothing_is_done_before_its_time_nor_to_a_fleet_that_is_not_whole)
     sight = seen(true);
     now = mono_after(now, EVERY_MS - 1);
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("too early", deeds, 0);
+    CHECK_SIZE("too early", faults, 0);
     now = mono_after(now, 100 * EVERY_MS);
     sight = seen(false);
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("not whole", deeds, 0);
+    CHECK_SIZE("not whole", faults, 0);
     sight = seen(true);
     sight.heard[2] = (mono_time){now.ms - 60000};
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("a replica that somebody else killed", deeds, 0);
+    CHECK_SIZE("a replica that the user killed", faults, 0);
     sight = seen(true);
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("now", deeds, 1);
+    CHECK_SIZE("now", faults, 1);
     CHECK_TEXT("the leader first", last, "killed node-1, the leader (pid 2)");
 }
 
-TEST(a_replica_is_back_when_it_was_heard_after_it_came_back)
+TEST(a_replica_has_recovered_when_it_answers_after_its_restart)
 {
     struct dev_sight sight;
     struct dev_chaos chaos;
@@ -172,30 +172,30 @@ TEST(a_replica_is_back_when_it_was_heard_after_it_came_back)
     sight = seen(true);
     sight.heard[1] = hit;
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("its process is there, nobody has heard it", heals, 0);
+    CHECK_SIZE("its process runs, but no replica has had contact", heals, 0);
     sight = seen(false);
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("heard, and something else is missing", heals, 0);
+    CHECK_SIZE("it answers, but another process is missing", heals, 0);
     sight = seen(true);
     sight.began = hit;
     dev_chaos_look(&chaos, &sight, now);
-    CHECK_SIZE("what was seen before says nothing", heals, 0);
+    CHECK_SIZE("an observation from before does not count", heals, 0);
     sight = seen(true);
     dev_chaos_look(&chaos, &sight, now);
     CHECK_SIZE("back", heals, 1);
-    CHECK_SIZE("and nothing else was done", deeds, 1);
+    CHECK_SIZE("and nothing else was done", faults, 1);
 }
 
-TEST(one_at_a_time_for_as_long_as_it_runs_and_everybody_has_their_turn)
+TEST(one_fault_at_a_time_and_every_process_has_its_turn)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct dev_chaos chaos;
         bool hit[CHILDREN] = {false};
 
         begin(&chaos, seed);
-        for (size_t deed = 1; deed <= 60; deed++) {
-            run_until(&chaos, deed);
-            CHECK_SIZE("healed before", heals, deed - 1);
+        for (size_t fault = 1; fault <= 60; fault++) {
+            run_until(&chaos, fault);
+            CHECK_SIZE("healed before", heals, fault - 1);
             CHECK_SIZE("one", in_trouble(0, CHILDREN), 1);
             for (size_t i = 0; i < CHILDREN; i++) hit[i] = hit[i] || &table[i] == chaos.victim;
         }
@@ -205,7 +205,7 @@ TEST(one_at_a_time_for_as_long_as_it_runs_and_everybody_has_their_turn)
     }
 }
 
-TEST(who_stands_still_goes_on_also_while_nothing_is_whole)
+TEST(a_paused_process_continues_even_while_another_is_down)
 {
     struct dev_chaos chaos;
     struct dev_sight sight;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd/muster/dev_demand.h, in virtual time: an edit is reported within two seconds of it, however
- * long it is until the next move. */
+/* cmd/muster/dev_demand.h, in virtual time: an edit is reported within two seconds, independent of
+ * the time until the next move. */
 #include <stdio.h>
 #include <string.h>
 
@@ -84,7 +84,8 @@ TEST(an_edit_is_reported_within_two_seconds_and_once)
     end();
 }
 
-/* A move replaces the file: the comparison must know it as ours at every step of the wave. */
+/* A move replaces the file. At every step of the wave the comparison must recognize the file as our
+ * own. */
 TEST(a_move_is_no_edit)
 {
     begin(700);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd/muster/dev_notes.h: lines are added, and a file that begins anew says that others were there. */
+/* cmd/muster/dev_notes.h: lines are appended, and a truncated file says that older lines were
+ * removed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static void read_notes(const char *path, struct buf *into)
     CHECK_OK("read", fs_read_whole(fs_real(), path, LONG_ENOUGH * 2, into));
 }
 
-TEST(a_file_that_begins_anew_says_so)
+TEST(a_truncated_file_says_so)
 {
     struct io io = {.clock = clock_real(), .fs = fs_real()};
     char dir[DEV_PATH_CAP];
@@ -27,7 +28,7 @@ TEST(a_file_that_begins_anew_says_so)
     snprintf(dir, sizeof dir, "%s", test_dir());
     snprintf(path, sizeof path, "%s/%s", dir, DEV_NOTES_FILE);
     buf_init(&text, LONG_ENOUGH * 2 + 1);
-    for (;; lines++) { /* until it is shorter than it was */
+    for (;; lines++) { /* until the file is truncated */
         CHECK("it is bounded", lines < LINES_MAX);
         dev_notes_add(&notes, "chaos", "killed one");
         read_notes(path, &text);
@@ -37,7 +38,7 @@ TEST(a_file_that_begins_anew_says_so)
     }
     CHECK("it was long", before > LONG_ENOUGH);
     CHECK_OK("end", buf_append_byte(&text, '\0'));
-    CHECK_HAS("it says so", (const char *)text.data, "older notes were dropped");
+    CHECK_HAS("the message", (const char *)text.data, "older notes were dropped");
     CHECK_HAS("and the new line is there", (const char *)text.data, "killed one");
     CHECK("behind it", strstr((const char *)text.data, "dropped") <
                            strstr((const char *)text.data, "killed one"));

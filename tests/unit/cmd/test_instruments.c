@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd/common/instruments.h: a process that has only begun to open its parts never says that it is ready. The health is a
- * double that looks at the order of things. */
+/* cmd/common/instruments.h: a process that is still opening its parts never reports ready. The
+ * health module is a double that records the order of calls. */
 #include "common/instruments.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct health {
 static struct health health;
 static bool said_ready;
 
-/* Somebody asks at once, whenever there is a page to ask. */
+/* A client asks as soon as there is a page. */
 static void ask(void)
 {
     said_ready = said_ready || (health.server && (health.count == 0 || health.checks[0].ready));
@@ -72,7 +72,7 @@ void health_close(struct health *h)
     (void)h;
 }
 
-TEST(not_ready_before_it_is_said)
+TEST(a_component_is_not_ready_before_it_reports_ready)
 {
     struct instruments *instruments = calloc(1, ROOM);
     int server;
@@ -80,7 +80,7 @@ TEST(not_ready_before_it_is_said)
 
     CHECK_OK("serve", instruments_serve(instruments, (struct http_server *)&server, &note));
     CHECK("there is a page to ask", health.server == (struct http_server *)&server);
-    CHECK("which never said ready", !said_ready);
+    CHECK("which never reported ready", !said_ready);
     instruments_set_ready(instruments, true);
     CHECK("until it was", said_ready);
     free(instruments);

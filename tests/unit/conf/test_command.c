@@ -142,7 +142,7 @@ static const struct {
      {"cert", "--version"},
      "--version: no command is given; see tool cert --help"},
 };
-TEST(what_is_no_command_is_refused_with_the_nearest)
+TEST(an_unknown_command_is_refused_with_the_nearest)
 {
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         struct command_call call = {.depth = 77};
@@ -211,7 +211,7 @@ TEST(words_of_another_tool_get_advice)
     }
 }
 
-TEST(a_word_may_mean_the_help_and_an_option_its_own_value)
+TEST(a_word_may_show_the_help_and_an_option_its_own_value)
 {
     struct command_call call;
     CHECK_OK("resolve",
@@ -248,15 +248,15 @@ TEST(the_number_of_arguments_is_checked)
     struct note note = {""};
     CHECK_OK("resolve", resolve((const char *const[]){"cert", "issue", NULL}, &call, NULL));
     CHECK_ERR("none", command_check_arguments(&call, 0, &note), ERR_INVALID);
-    CHECK_TEXT("says which", note.text, "KIND [ID] is needed; see tool cert issue --help");
+    CHECK_TEXT("names the word", note.text, "KIND [ID] is needed; see tool cert issue --help");
     CHECK_OK("one", command_check_arguments(&call, 1, &note));
     CHECK_OK("two", command_check_arguments(&call, 2, &note));
     CHECK_ERR("three", command_check_arguments(&call, 3, &note), ERR_INVALID);
-    CHECK_TEXT("says so", note.text,
+    CHECK_TEXT("the message", note.text,
                "too many arguments for 'KIND [ID]'; see tool cert issue --help");
     CHECK_OK("resolve", resolve((const char *const[]){"dev", NULL}, &call, NULL));
     CHECK_ERR("none wanted", command_check_arguments(&call, 1, &note), ERR_INVALID);
-    CHECK_TEXT("says so", note.text, "takes no arguments; see tool dev --help");
+    CHECK_TEXT("the message", note.text, "takes no arguments; see tool dev --help");
 }
 
 static void help_of(const char *const *words, struct buf *into)

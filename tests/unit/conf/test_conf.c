@@ -16,7 +16,7 @@ static const char *problems(const struct conf *conf)
     return text;
 }
 
-/* Loads with flags and environment, each a list that ends with NULL. */
+/* Loads with flags and environment variables, each a list that ends with NULL. */
 static enum err load(const char *const *flags, const char *const *environment, const char *file,
                      struct conf **ret_conf)
 {
@@ -29,7 +29,7 @@ static enum err load(const char *const *flags, const char *const *environment, c
     return conf_finish(*ret_conf);
 }
 
-/* Every subset of the three sources, and in both orders of the calls. */
+/* Every subset of the three sources, in both orders of the calls. */
 TEST(a_flag_beats_the_environment_beats_the_file_beats_the_default)
 {
     static const char *const flags[] = {"--http-listen", "flag:1"};
@@ -99,7 +99,7 @@ TEST(every_kind_can_be_read)
     conf_close(conf);
 }
 
-TEST(one_more_spelling_stands_for_its_option)
+TEST(an_alias_sets_its_option)
 {
     static const char *const apart[] = {"-l", "warn", NULL}, *const joined[] = {"-l=error", NULL};
     struct conf *conf;
@@ -107,7 +107,7 @@ TEST(one_more_spelling_stands_for_its_option)
     CHECK_TEXT("the next word is its value", conf_text(conf, "log.level"), "warn");
     conf_close(conf);
     CHECK_OK("loads", load(joined, NULL, NULL, &conf));
-    CHECK_TEXT("or what follows the =", conf_text(conf, "log.level"), "error");
+    CHECK_TEXT("or the text after the =", conf_text(conf, "log.level"), "error");
     conf_close(conf);
 }
 
@@ -126,7 +126,7 @@ TEST(words_that_are_no_options_are_arguments)
     conf_close(conf);
 }
 
-TEST(of_a_flag_given_twice_the_last_counts)
+TEST(the_last_of_a_repeated_flag_counts)
 {
     static const char *const flags[] = {"--name",     "a",          "--name=b", "--color",
                                         "--no-color", "--color=on", NULL};

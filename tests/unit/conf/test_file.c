@@ -14,7 +14,7 @@ static enum err load_file(const char *text, struct conf **ret_conf)
     return conf_finish(*ret_conf);
 }
 
-TEST(every_kind_can_stand_in_a_file)
+TEST(every_kind_can_be_set_in_a_file)
 {
     struct conf *conf;
     CHECK_OK("loads", load_file("name = 'x'\ncolor = false\npeers = ['a:1', \"b,2\"]\n"
@@ -173,7 +173,7 @@ TEST(a_decimal_in_a_file_is_a_number)
     }
 }
 
-/* -- keys that are somebody else's -- */
+/* -- keys of other programs -- */
 
 static const struct option foreign_options[] = {
     {.name = "run_id", .kind = OPTION_STRING, .help = "x"},
@@ -217,7 +217,7 @@ TEST(a_key_may_join_its_words_with_underscores)
     conf_close(conf);
 }
 
-TEST(an_option_may_have_two_names_in_a_file_and_stands_under_one)
+TEST(an_option_may_have_two_names_in_a_file_and_is_set_under_one)
 {
     struct conf *conf = foreign("[cluster]\nid = 'a'\n", NULL, ERR_OK);
 
@@ -234,7 +234,7 @@ TEST(an_option_may_have_two_names_in_a_file_and_stands_under_one)
     conf_close(conf);
 }
 
-TEST(a_lone_string_may_stand_for_a_list_of_one_where_that_is_said)
+TEST(a_single_string_may_replace_a_list_of_one_where_allowed)
 {
     struct conf *conf = foreign("urls = 'a,b'\n", NULL, ERR_OK);
 

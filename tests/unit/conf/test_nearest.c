@@ -53,7 +53,7 @@ static const struct {
     {"two of two letters is another word", "xy", NULL},
     {"an empty word means nothing", "", NULL},
 };
-TEST(offers_only_what_is_near)
+TEST(only_near_names_are_offered)
 {
     for (size_t i = 0; i < ARRAY_LEN(hints); i++) {
         struct nearest n;
@@ -64,7 +64,7 @@ TEST(offers_only_what_is_near)
     }
 }
 
-TEST(of_two_equally_near_the_first_stays)
+TEST(the_first_of_two_equally_near_names_wins)
 {
     struct nearest n;
     nearest_init(&n, STR("cat"));

@@ -34,7 +34,7 @@ TEST(the_table_of_these_tests_is_valid)
 {
     struct note note = {""};
     CHECK(note.text, option_table_valid(&test_table, &note));
-    CHECK_TEXT("and says nothing", note.text, "");
+    CHECK_TEXT("and gives no message", note.text, "");
 }
 
 static const char *const some[] = {"x", NULL};
@@ -97,7 +97,7 @@ TEST(a_table_that_breaks_a_rule_is_found_out)
         struct option_table table = {bad_tables[i].options, bad_tables[i].count};
         struct note note = {""};
         CHECK(bad_tables[i].why, !option_table_valid(&table, &note));
-        CHECK("the note says what", note.text[0] != '\0');
+        CHECK("the note has the reason", note.text[0] != '\0');
     }
 }
 
@@ -112,7 +112,7 @@ static const struct option kinds[] = {
     [OPTION_ENUM] = {.name = "e", .kind = OPTION_ENUM, .choices = test_levels},
     [OPTION_LIST] = {.name = "l", .kind = OPTION_LIST},
 };
-/* want: the TOML it is printed as, or a part of the note. */
+/* want: the printed TOML, or a part of the note */
 static const struct {
     const char *why;
     enum option_kind kind;
@@ -205,8 +205,8 @@ TEST(a_listener_without_a_host_listens_everywhere)
     CHECK_STR("as it is", value.text, STR("h:1"));
     CHECK_ERR("no port", option_parse(&option, STR(":"), &arena, &value, NULL), ERR_PARSE);
     option.flags = 0;
-    CHECK_ERR("who dials needs a host", option_parse(&option, STR(":1"), &arena, &value, NULL),
-              ERR_PARSE);
+    CHECK_ERR("an address to dial needs a host",
+              option_parse(&option, STR(":1"), &arena, &value, NULL), ERR_PARSE);
     arena_deinit(&arena);
 }
 

@@ -32,7 +32,7 @@ static const struct {
      "b",
      "a\\u2028b"},
 };
-TEST(what_would_steer_a_terminal_is_shown_instead)
+TEST(terminal_control_characters_are_escaped)
 {
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct buf out;
@@ -43,7 +43,7 @@ TEST(what_would_steer_a_terminal_is_shown_instead)
     }
 }
 
-/* Each source with something hostile in each place it can have it: the answer is one line each. */
+/* Hostile bytes in each place of each source: every message is one line. */
 TEST(no_source_can_forge_a_line_or_reach_the_terminal)
 {
     static const char hostile[] = "x\n\033[2J\xc2\x9b"

@@ -36,7 +36,7 @@ static void check_text(const struct conf *current, const struct conf *next,
     struct buf out;
     buf_init(&out, 4096);
     CHECK_OK("text", conf_change_text(current, next, change, &out));
-    CHECK_STR("what is said", buf_peek(&out), str_from(want));
+    CHECK_STR("the message", buf_peek(&out), str_from(want));
     buf_deinit(&out);
 }
 
@@ -53,7 +53,7 @@ TEST(the_same_again_changes_nothing)
     conf_close(next);
 }
 
-TEST(what_can_change_does_and_the_rest_waits)
+TEST(reloadable_options_change_and_the_rest_waits)
 {
     struct conf *current =
         load("name = 'a'\npeers = ['x:1']\ntoken = 's1'\n[log]\nlevel = 'info'\n");
@@ -69,14 +69,14 @@ TEST(what_can_change_does_and_the_rest_waits)
     check_text(current, next, &changes.each[2],
                "peers: [\"x:1\"] stays in force; [\"x:1\", \"y:1\"] needs a restart");
     check_text(current, next, &changes.each[3], "log.level: \"info\" -> \"debug\"");
-    conf_close(current); /* next must not lean on it */
+    conf_close(current); /* next must not refer to it */
     CHECK_TEXT("the old name is in force", conf_text(next, "name"), "a");
     CHECK_STR("the old list too", conf_list(next, "peers").items[0], STR("x:1"));
     CHECK_TEXT("the new level is", conf_text(next, "log.level"), "debug");
     conf_close(next);
 }
 
-TEST(a_change_that_waits_is_told_at_every_reload_until_it_is_taken_back)
+TEST(a_pending_change_is_reported_at_every_reload_until_it_is_reverted)
 {
     struct conf *first = load("name = 'a'\n"), *second = load("name = 'b'\n"),
                 *third = load("name = 'b'\n");
@@ -86,7 +86,7 @@ TEST(a_change_that_waits_is_told_at_every_reload_until_it_is_taken_back)
     CHECK_SIZE("waits", changes.waiting, 1);
     CHECK_OK("again", conf_reload(second, third, &changes));
     CHECK_SIZE("still waits", changes.waiting, 1);
-    CHECK_OK("taken back", conf_reload(third, fourth, &changes));
+    CHECK_OK("reverted", conf_reload(third, fourth, &changes));
     CHECK_SIZE("nothing to report", changes.count, 0);
     conf_close(first);
     conf_close(second);
@@ -94,7 +94,7 @@ TEST(a_change_that_waits_is_told_at_every_reload_until_it_is_taken_back)
     conf_close(fourth);
 }
 
-TEST(a_switch_goes_on_at_once_and_off_with_a_restart)
+TEST(a_switch_is_enabled_at_once_and_disabled_by_a_restart)
 {
     struct conf *first = load_switch(""), *second = load_switch("paused = true\n"),
                 *third = load_switch("paused = false\n"), *fourth = load_switch(""),

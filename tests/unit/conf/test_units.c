@@ -71,7 +71,7 @@ static void check_cases(const struct unit_case *cases, size_t count,
         struct note note = {""};
         CHECK_ERR(cases[i].why, parse(str_from(cases[i].text), &got, &note), cases[i].err);
         CHECK_U64(cases[i].why, got, cases[i].err ? 77 : cases[i].want);
-        CHECK("a refusal says why", (cases[i].err == ERR_OK) == (note.text[0] == '\0'));
+        CHECK("a refusal has a reason", (cases[i].err == ERR_OK) == (note.text[0] == '\0'));
         CHECK_ERR("without a note too", parse(str_from(cases[i].text), &got, NULL), cases[i].err);
     }
 }

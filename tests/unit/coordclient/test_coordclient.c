@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client against whole coordinators in a virtual world: reports, instructions, leaders that
- * change, and a shard that is asked for nothing but its view. */
+/* The client against whole coordinators in a virtual world: reports, instructions, changes of the
+ * leader, and a shard that only serves its view. */
 #include "coordclient/coordclient.h"
 
 #include <stdio.h>
@@ -165,7 +165,7 @@ TEST(k1_a_domain_reaches_the_shard_and_is_acked)
     close_shard();
 }
 
-TEST(what_the_shard_cannot_do_is_acked_as_failed)
+TEST(an_instruction_that_the_shard_cannot_execute_is_acked_as_failed)
 {
     struct rig_node *leader;
     double value = 0;
@@ -230,7 +230,7 @@ TEST(instructions_of_one_answer_do_not_nest)
     close_shard();
 }
 
-TEST(what_is_not_built_is_refused_by_name)
+TEST(an_instruction_that_is_not_supported_is_refused_by_name)
 {
     double value = 0;
 

@@ -25,7 +25,7 @@ TEST(f1_f2_f3_the_mark_rises_and_never_falls)
     instructions_deinit(&in);
 }
 
-TEST(what_was_done_is_a_duplicate_even_under_an_older_term)
+TEST(an_executed_instruction_is_a_duplicate_even_under_an_older_term)
 {
     open_it();
     CHECK_U64("new", instructions_judge(&in, STR("i-1"), 5), INSTRUCTION_TAKE);
@@ -47,7 +47,7 @@ TEST(an_id_that_is_none_is_ignored)
     CHECK_U64("too long", instructions_judge(&in, str_of(id, sizeof id), 5), INSTRUCTION_IGNORE);
     CHECK_U64("the longest", instructions_judge(&in, str_of(id, sizeof id - 1), 5),
               INSTRUCTION_TAKE);
-    CHECK_I64("what is ignored moves no mark", in.term, 5);
+    CHECK_I64("an ignored instruction moves no mark", in.term, 5);
     instructions_deinit(&in);
 }
 
@@ -59,7 +59,7 @@ TEST(ids_are_remembered_up_to_a_bound_and_the_oldest_goes_first)
     for (int i = 0; i <= INSTRUCTIONS_REMEMBERED; i++) {
         snprintf(id, sizeof id, "i-%d", i);
         instructions_done(&in, str_from(id));
-        instructions_done(&in, str_from(id)); /* twice takes no second place */
+        instructions_done(&in, str_from(id)); /* a repeat takes no second place */
     }
     CHECK_SIZE("bounded", in.count, INSTRUCTIONS_REMEMBERED);
     CHECK_U64("the oldest is forgotten", instructions_judge(&in, STR("i-0"), 1), INSTRUCTION_TAKE);

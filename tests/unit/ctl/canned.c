@@ -20,7 +20,7 @@ static struct {
     char request[ASKED_CAP];
 } asked[ANSWERS_MAX];
 static char warned[ASKED_CAP];
-static int at_nobody; /* remotes are compared with NULL only */
+static int at_nobody; /* only compared with NULL */
 
 /* Every option that a command of src/ctl reads. */
 static const char *const outputs[] = {"ANY", "ACTIVE", "DEAD", NULL};
@@ -122,7 +122,7 @@ const char *canned_warned(void)
     return warned;
 }
 
-/* -- in place of ctl/remote.c -- */
+/* -- replaces ctl/remote.c -- */
 
 static void note_asked(const char *path, const ProtobufCMessage *request)
 {
@@ -141,7 +141,7 @@ static void note_asked(const char *path, const ProtobufCMessage *request)
     buf_deinit(&text);
 }
 
-/* The first that was not given yet, or the last one again. */
+/* The first answer that was not given yet, or the last one again. */
 static size_t canned_find(const char *path)
 {
     size_t last = ANSWERS_MAX;
@@ -161,7 +161,7 @@ enum err remote_call(struct remote *remote, const struct remote_method *method,
     size_t at = canned_find(method->path);
 
     (void)arena;
-    CHECK("there is somebody to ask", remote != NULL);
+    CHECK("there is an answer", remote != NULL);
     note_asked(method->path, request);
     if (at == ANSWERS_MAX) {
         note_set(note, "nobody answers %s", method->path);
@@ -177,14 +177,14 @@ enum err remote_call(struct remote *remote, const struct remote_method *method,
     return ERR_OK;
 }
 
-/* Each answer of the path is a message of the stream, once. */
+/* Each answer of the path is one message of the stream. */
 enum err remote_stream(struct remote *remote, const struct remote_method *method,
                        const ProtobufCMessage *request, remote_message_fn *each, void *owner,
                        struct note *note)
 {
     enum err err = ERR_OK;
 
-    CHECK("there is somebody to ask", remote != NULL);
+    CHECK("there is an answer", remote != NULL);
     note_asked(method->path, request);
     for (size_t i = 0; i < answer_count && !err; i++)
         if (strcmp(answers[i].path, method->path) == 0) err = each(owner, answers[i].answer, note);

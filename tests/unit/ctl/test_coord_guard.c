@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/coord_guard.h: what the second process does to a command, by the signal that ended it. */
+/* ctl/coord_guard.h: the guard process ends a command; the signal shows how. */
 #include "ctl/coord_guard.h"
 
 #include <signal.h>
@@ -13,7 +13,7 @@
 static const int64_t hour_ns = (int64_t)3600 * 1000 * (int64_t)NS_PER_MS;
 static struct coord_guard guard;
 
-/* A process group of its own that does nothing until a signal ends it. */
+/* Starts a process group that sleeps until a signal ends it. */
 static pid_t start_command(void)
 {
     pid_t command = fork();
@@ -47,7 +47,7 @@ TEST(a_command_past_its_time_is_killed)
     start_guard();
     coord_guard_watch(&guard, command, prim_boottime_ns(NULL), 0);
     CHECK("KILL", ended_by(command) == SIGKILL);
-    CHECK("said", coord_guard_fired(&guard));
+    CHECK("the note", coord_guard_fired(&guard));
     coord_guard_forget(&guard);
     coord_guard_stop(&guard);
 }
@@ -63,7 +63,7 @@ TEST(within_the_grace_it_is_asked_to_end_first)
     coord_guard_stop(&guard);
 }
 
-TEST(a_command_does_not_outlive_the_one_who_holds_the_claim)
+TEST(a_command_does_not_outlive_the_holder_of_the_claim)
 {
     pid_t command = start_command();
 
@@ -73,7 +73,7 @@ TEST(a_command_does_not_outlive_the_one_who_holds_the_claim)
     CHECK("KILL", ended_by(command) == SIGKILL);
 }
 
-TEST(what_is_forgotten_or_has_time_is_left_alone)
+TEST(a_command_that_is_released_or_has_time_is_left_alone)
 {
     pid_t command = start_command();
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/store_side.h: import and export between two key spaces in memory, with which this file
- * replaces store_side.c: what is written, what is left alone, and when the two sides are called the
- * same. */
+/* ctl/store_side.h: import and export between two key spaces in memory, which replace store_side.c.
+ * Tests which keys are written, which are left alone, and when both sides are equal. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -17,7 +16,7 @@ struct store_side {
     struct row rows[ROWS_MAX]; /* in key order */
     size_t count;
     int64_t revision;
-    int changes, meddles; /* somebody else writes before so many of our changes */
+    int changes, meddles; /* another client writes before each of the first `meddles` changes */
 };
 static struct store_side sides[2];
 static struct store_side *const etcd = &sides[0], *const ours = &sides[1];
@@ -46,7 +45,7 @@ static void side_put(struct store_side *side, struct str key, struct str value, 
     snprintf(row->value, sizeof row->value, "%.*s", STR_ARG(value));
 }
 
-/* -- in place of ctl/store_side.c -- */
+/* -- replaces ctl/store_side.c -- */
 
 enum err store_side_open_url(struct ctl *ctl, const char *option, struct store_side **ret_side)
 {
@@ -76,7 +75,7 @@ const char *store_side_name(const struct store_side *side)
 enum err store_prefix_end(struct ctl *ctl, struct str prefix, ProtobufCBinaryData *ret_end)
 {
     (void)ctl, (void)prefix;
-    *ret_end = ctl_bytes("~"); /* behind every key of these tests */
+    *ret_end = ctl_bytes("~"); /* after every key of these tests */
     return ERR_OK;
 }
 
@@ -149,7 +148,7 @@ static void empty_sides(const char *const *words)
     canned_open(&canned, words);
 }
 
-TEST(what_is_missing_or_different_is_written_and_the_rest_is_left_alone)
+TEST(missing_and_different_keys_are_written_and_the_rest_is_left_alone)
 {
     empty_sides(CANNED_WORDS(NULL));
     put(etcd, "a", "1");
@@ -176,18 +175,18 @@ TEST(an_export_goes_the_other_way_and_may_remove)
     CHECK_OK("copied", store_copy_export(&canned.ctl));
     CHECK_HAS("for programs", canned_printed(&canned),
               "{\"result\":\"copied\",\"keys\":1,\"hash\":\"");
-    CHECK_HAS("what was done", canned.ctl.out.data,
+    CHECK_HAS("the summary", canned.ctl.out.data,
               "\"written\":1,\"removed\":1,\"leased_left_out\":0,\"beside\":0}");
     CHECK("it is gone", side_find(etcd, STR("b")) == NULL);
     canned_close(&canned);
 }
 
-TEST(keys_that_hang_on_a_lease_are_left_out_unless_told_otherwise)
+TEST(keys_with_a_lease_are_left_out_by_default)
 {
     empty_sides(CANNED_WORDS(NULL));
     side_put(etcd, STR("a"), STR("1"), 7);
     CHECK_OK("copied", store_copy_import(&canned.ctl));
-    CHECK_HAS("said", canned_printed(&canned), "1 keys that hang on a lease were left out\n");
+    CHECK_HAS("the note", canned_printed(&canned), "1 keys that hang on a lease were left out\n");
     CHECK_SIZE("none", ours->count, 0);
     canned_close(&canned);
     empty_sides(CANNED_WORDS("--leased"));
@@ -229,7 +228,7 @@ TEST(a_target_that_another_keeps_writing_is_a_conflict)
     put(etcd, "a", "1");
     ours->meddles = 99;
     CHECK_ERR("it differs", store_copy_import(&canned.ctl), ERR_CONFLICT);
-    CHECK_HAS("who", canned.ctl.note.text, "the two sides still differ after 3 passes");
+    CHECK_HAS("the owner", canned.ctl.note.text, "the two sides still differ after 3 passes");
     CHECK_TEXT("theirs stays", side_find(ours, STR("a"))->value, "theirs");
     canned_close(&canned);
 }

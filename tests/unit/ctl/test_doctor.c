@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/doctor.h: every finding from canned answers, with what to do about it. */
+/* ctl/doctor.h: every finding and its advice, from canned answers. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -7,7 +7,7 @@
 
 #define NOW_MS 1767225600000ull /* 2026-01-01T00:00:00Z */
 
-/* A healthy fleet: three replicas, one shard, workers, store. Each test makes one part wrong. */
+/* A healthy fleet: three replicas, one shard, workers, store. Each test breaks one part. */
 static Muster__V1__Replica replica[3];
 static Muster__V1__ListReplicasResponse replicas;
 static Muster__V1__ClusterStatusResponse members;
@@ -16,7 +16,7 @@ static Muster__V1__ListOwnershipIssuesResponse ownership;
 static Muster__V1__ShardStatusResponse shard;
 static struct doctor doctor;
 static struct canned canned;
-/* The pages of every replica; `metrics` and `ready` of the first. */
+/* The HTTP pages of every replica; `metrics` and `ready` are the first replica's. */
 static char metrics[2048], ready[256];
 static long ready_status, metrics_status;
 static enum err page_err;
@@ -113,7 +113,7 @@ static const char *diagnose(void)
     return canned_printed(&canned);
 }
 
-/* The one finding that a change of the healthy fleet makes. */
+/* Expects exactly this finding for the change of the healthy fleet. */
 static void check_finding(const char *line, int exit_code)
 {
     CHECK_HAS("the finding", diagnose(), line);
@@ -224,7 +224,7 @@ TEST(clocks)
     healthy(CANNED_WORDS(NULL));
     clock_ahead_ms = -20000;
     check_finding("fail  node-0: its clock is at least 19s behind this machine's", 1);
-    healthy(CANNED_WORDS(NULL)); /* a second that the header leaves open */
+    healthy(CANNED_WORDS(NULL)); /* the header has whole seconds only */
     clock_ahead_ms = -1000;
     check_finding("ok    node-0: its clock agrees", 0);
 }
@@ -360,8 +360,8 @@ TEST(a_shard_that_is_silent_late_or_held)
     check_finding("warn  3 more shards were not looked at", 1);
 }
 
-/* The whole command over calls that are answered: who is asked, and that nothing is judged of parts
- * that said nothing. */
+/* The whole command over answered calls: it asks every part, and parts without an answer get no
+ * finding. */
 TEST(the_command_asks_every_part)
 {
     healthy(CANNED_WORDS("--data-dir", "/nowhere"));

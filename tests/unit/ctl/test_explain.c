@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/explain.h: what is said of a Need, a machine and a worker, from canned answers. */
+/* ctl/explain.h: the explanation of a Need, a machine and a worker, from canned answers. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -9,7 +9,7 @@
 
 static struct canned canned;
 
-/* Lines are broken to fit a terminal; the rules are about words. */
+/* The output as one line, because the tests compare words and not line breaks. */
 static const char *said(void)
 {
     static char text[8192];
@@ -51,7 +51,7 @@ static void some_machine(const char *state)
 static void check_machine(const char *line)
 {
     explain_machine_say(&canned.ctl, &machine, &shard);
-    CHECK_HAS("said", said(), line);
+    CHECK_HAS("the output", said(), line);
     canned_close(&canned);
 }
 
@@ -244,7 +244,7 @@ static void some_worker(void)
 static void check_worker(const char *line)
 {
     explain_worker_say(&canned.ctl, &worker, &partitions, &status);
-    CHECK_HAS("said", said(), line);
+    CHECK_HAS("the output", said(), line);
     canned_close(&canned);
 }
 
@@ -358,7 +358,7 @@ TEST(a_worker_is_found_on_a_later_page_or_among_the_removed)
     canned_close(&canned);
 }
 
-TEST(a_worker_that_nobody_knows_has_a_hint)
+TEST(an_unknown_worker_has_a_hint)
 {
     Muster__V1__Worker *first[] = {&worker};
     Muster__V1__ListWorkersResponse list = MUSTER__V1__LIST_WORKERS_RESPONSE__INIT;
@@ -418,7 +418,7 @@ static void some_need(void)
 static void check_need(const char *line)
 {
     explain_need_say(&canned.ctl, &cycle, &view);
-    CHECK_HAS("said", said(), line);
+    CHECK_HAS("the output", said(), line);
     canned_close(&canned);
 }
 
@@ -469,7 +469,7 @@ TEST(why_a_need_is_not_met)
         "for 4 cycles\n");
 }
 
-TEST(what_holds_a_shard_holds_its_needs)
+TEST(reasons_that_block_a_shard_block_its_needs)
 {
     some_need();
     shard.fenced = shard.paused = true;
@@ -485,7 +485,7 @@ TEST(what_holds_a_shard_holds_its_needs)
     check_need("  waits      for operators: they drain 2 machines of this shard");
 }
 
-/* The whole command: one shard that answers, one that does not. */
+/* The whole command: one shard answers, one does not. */
 static enum err explain_c(const char *argument)
 {
     static Bigfleet__V1alpha1__ShardRegistryEntry entry[2], *entries[] = {&entry[0], &entry[1]};
@@ -552,7 +552,7 @@ TEST(a_machine_that_no_shard_knows)
     CHECK_ERR("none", explain_c("x"), ERR_NOT_FOUND);
     canned_failure("/muster.v1.ShardView/Machine", ERR_NOT_FOUND, "no such machine");
     CHECK_ERR("none", explain_machine(&canned.ctl), ERR_NOT_FOUND);
-    CHECK_TEXT("who was not asked", canned.ctl.note.text,
+    CHECK_TEXT("a part that was not asked", canned.ctl.note.text,
                "no shard that answers knows machine x; shard s-1 does not answer");
     canned_close(&canned);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/guarded_command.h: how a command ends, and with which exit code. */
+/* ctl/guarded_command.h: the end of a command and its exit code. */
 #include "ctl/guarded_command.h"
 
 #include <signal.h>
@@ -27,7 +27,7 @@ static int64_t never_safe(void *owner)
     return prim_boottime_ns(NULL);
 }
 
-/* The command says by a file that it is ready for a signal; it gets one once. */
+/* The command reports by a file that it is ready for a signal, and gets one signal. */
 static int64_t safe_and_interrupts(void *owner)
 {
     bool *sent = owner;
@@ -85,7 +85,7 @@ TEST(a_command_that_cannot_be_run_ends_as_in_a_shell)
     }
 }
 
-TEST(a_signal_goes_on_to_the_command)
+TEST(a_signal_is_forwarded_to_the_command)
 {
     char script[FS_PATH_CAP + 100];
     bool sent = false;
@@ -106,7 +106,7 @@ TEST(a_command_that_is_not_safe_any_more_is_killed)
     guarded_command_close(&command);
 }
 
-TEST(what_a_command_leaves_behind_ends_with_it)
+TEST(children_of_a_command_end_with_it)
 {
     char script[FS_PATH_CAP + 100];
     FILE *file;
@@ -119,5 +119,5 @@ TEST(what_a_command_leaves_behind_ends_with_it)
     file = fopen(mark, "r");
     CHECK("its number", file && fscanf(file, "%d", &pid) == 1 && pid > 0);
     if (file) (void)fclose(file);
-    while (kill(pid, 0) == 0) usleep(1000); /* its new parent waits for it */
+    while (kill(pid, 0) == 0) usleep(1000); /* its new parent must reap it */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/inspect.h: a stream of Needs as a table and as one document. */
+/* ctl/inspect.h: a stream of Needs as a table and as one JSON document. */
 #include "canned.h"
 #include "ctl/inspect.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
@@ -78,7 +78,7 @@ TEST(a_need_is_a_row)
     canned_close(&canned);
 }
 
-TEST(what_is_not_known_is_a_dash_and_any_machine_will_do)
+TEST(unknown_values_are_a_dash_and_no_requirement_is_any_machine)
 {
     some_need(CANNED_WORDS("--shard", "s:7780"));
     view.need = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/ctl.h: a command that is a call, from its options to what is printed. */
+/* ctl/ctl.h: a command that is one call, from its options to its output. */
 #include <inttypes.h>
 
 #include "canned.h"
@@ -68,7 +68,7 @@ TEST(an_error_is_the_commands_with_its_note_and_nothing_is_printed)
     canned_close(&canned);
 }
 
-/* -- fields by their types -- */
+/* -- fields by type -- */
 
 static void silent_cell(struct text_table *table, const ProtobufCMessage *row)
 {
@@ -179,7 +179,7 @@ TEST(all_pages_are_one_list)
     canned_close(&canned);
 }
 
-TEST(a_page_that_says_more_and_is_empty_ends_the_list)
+TEST(an_empty_page_with_a_next_token_ends_the_list)
 {
     Muster__V1__ListWorkersResponse empty = MUSTER__V1__LIST_WORKERS_RESPONSE__INIT;
     struct canned canned;
@@ -201,7 +201,7 @@ static const struct ctl_rpc assign = {
     .done = "assigned {topology_key} to {shard_id}",
 };
 
-TEST(a_change_says_that_it_was_done_with_its_fields)
+TEST(a_change_is_logged_with_its_fields)
 {
     Bigfleet__V1alpha1__AssignDomainResponse done =
         BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN_RESPONSE__INIT;
@@ -253,7 +253,7 @@ TEST(the_answers_fields_and_how_many_there_are)
     canned_close(&canned);
     canned_open(&canned, CANNED_WORDS("--shards", "a", "--priority", "3000000000"));
     CHECK_ERR("33 bits", ctl_rpc_run(&canned.ctl, &queue), ERR_INVALID);
-    CHECK_TEXT("which, and what", canned.ctl.note.text,
+    CHECK_TEXT("the option and the value", canned.ctl.note.text,
                "--priority: needs a whole number of 32 bits, got '3000000000'");
     CHECK_TEXT("nothing was asked", canned_asked(queue.method.path), "");
     canned_close(&canned);
@@ -294,6 +294,6 @@ TEST(the_first_failure_to_print_is_kept)
     ctl_line(&canned.ctl, "8");
     ctl_append(&canned.ctl, STR_EMPTY); /* which fits */
     CHECK_ERR("it does not", canned.ctl.print_err, ERR_FULL);
-    CHECK_STR("what was there stays", buf_peek(&canned.ctl.out), STR("1234567\n"));
+    CHECK_STR("earlier output stays", buf_peek(&canned.ctl.out), STR("1234567\n"));
     canned_close(&canned);
 }

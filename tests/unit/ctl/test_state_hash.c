@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/inspect.h: what is compared, and when it is not. */
+/* ctl/inspect.h: which state hashes are compared, and which are not comparable. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -12,7 +12,7 @@ static Muster__V1__StateHashResponse said[8];
 static Muster__V1__MachineHash hashes[8];
 static Muster__V1__MachineHash *lists[8][1];
 
-/* Answer number `at`: what a replica says, at which index. */
+/* Answer number `at`: a replica with this hash at this index. */
 static void answers(size_t at, uint64_t applied, uint64_t hash)
 {
     static char names[8][8];
@@ -89,18 +89,18 @@ TEST(other_machines_are_a_conflict)
     canned_close(&canned);
 }
 
-TEST(who_does_not_answer_leaves_it_open)
+TEST(a_replica_without_an_answer_leaves_the_result_open)
 {
     canned_open(&canned, CANNED_WORDS("--coordinator", "a:1,b:2", "--json"));
     answers(0, 7, 1);
     canned_failure(hash_path, ERR_UNAVAILABLE, "refused");
     CHECK_ERR("open", state_hash_act(&canned.ctl), ERR_UNAVAILABLE);
-    CHECK_TEXT("who", canned.ctl.note.text, "1 of 2 answered; refused");
+    CHECK_TEXT("the replicas", canned.ctl.note.text, "1 of 2 answered; refused");
     CHECK_HAS("for programs", canned_printed(&canned), "{\"equal\":null,");
     canned_close(&canned);
 }
 
-TEST(one_address_stands_for_its_cluster)
+TEST(one_address_is_enough_for_its_cluster)
 {
     Muster__V1__Replica rows[2], *list[] = {&rows[0], &rows[1]};
     Muster__V1__ListReplicasResponse replicas = MUSTER__V1__LIST_REPLICAS_RESPONSE__INIT;
@@ -115,6 +115,7 @@ TEST(one_address_stands_for_its_cluster)
     canned_answer("/muster.v1.Fleet/ListReplicas", &replicas.base);
     answers(0, 7, 1);
     CHECK_ERR("open", state_hash_act(&canned.ctl), ERR_UNAVAILABLE);
-    CHECK_TEXT("who", canned.ctl.note.text, "1 of 2 answered; n1: its gRPC address is not known");
+    CHECK_TEXT("the replicas", canned.ctl.note.text,
+               "1 of 2 answered; n1: its gRPC address is not known");
     canned_close(&canned);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/inspect.h: the picture, section by section, from canned answers. */
+/* ctl/inspect.h: the output of `top`, section by section, from canned answers. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -9,7 +9,7 @@
 static struct ctl_survey survey;
 static struct buf frame, shown;
 
-/* A survey to which nobody answered. */
+/* A survey without answers. */
 static void nobody(void)
 {
     survey = (struct ctl_survey){.conf = NULL};
@@ -34,7 +34,7 @@ static void end(void)
     buf_deinit(&shown);
 }
 
-TEST(who_does_not_answer_says_why_in_the_place_of_rows)
+TEST(a_part_without_an_answer_shows_the_error_in_place_of_rows)
 {
     nobody();
     CHECK_TEXT(
@@ -119,7 +119,7 @@ TEST(shards_that_answer_and_one_that_does_not)
     end();
 }
 
-TEST(workers_that_need_a_look_stand_first_then_by_load)
+TEST(workers_that_need_a_look_come_first_then_by_load)
 {
     Muster__V1__Worker rows[4], *list[] = {&rows[0], &rows[1], &rows[2], &rows[3]};
     Muster__V1__ListWorkersResponse workers = MUSTER__V1__LIST_WORKERS_RESPONSE__INIT;
@@ -199,7 +199,7 @@ TEST(once_it_prints_a_picture_and_fails_when_nobody_leads)
     canned_close(&canned);
 }
 
-/* -- what fits on a screen -- */
+/* -- fitting the screen -- */
 
 static const char *fit(const char *text, size_t rows, size_t columns)
 {

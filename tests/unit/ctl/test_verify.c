@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/inspect.h: a provider that keeps the contract passes, and each fact fails for one that
- * breaks it in one place. The provider is a model behind the calls of ctl/provider_probe.h, for
- * which this file replaces. */
+/* ctl/inspect.h: a provider that keeps the contract passes, and each fact fails for a provider that
+ * breaks it in one place. The provider is a model that replaces the calls of ctl/provider_probe.h.
+ * */
 #include <stdio.h>
 
 #include "canned.h"
@@ -10,7 +10,7 @@
 enum { MACHINES = 3, POLLS_ON_THE_WAY = 2 };
 static const char *const ids[MACHINES] = {"m-0", "m-1", "m-2"};
 
-static enum fact flaw; /* what it does wrong; FACT_COUNT: nothing */
+static enum fact flaw; /* the fact that the model breaks; FACT_COUNT: none */
 static bool flawed(enum fact which)
 {
     return flaw == which;
@@ -48,7 +48,7 @@ static void model_reset(void)
     interrupt_in = 0;
 }
 
-/* -- what it answers -- */
+/* -- the model's answers -- */
 
 static void model_see(size_t at, struct machine_seen *ret)
 {
@@ -189,7 +189,7 @@ static size_t model_find(struct str id)
     return MACHINES;
 }
 
-/* -- in place of ctl/provider_probe.c -- */
+/* -- replaces ctl/provider_probe.c -- */
 
 enum err probe_open(const struct probe_options *options, struct probe **ret_probe,
                     struct note *note)
@@ -325,7 +325,7 @@ void probe_list(struct probe *probe, const struct provider_fetch_request *reques
 static struct canned canned;
 static struct provider_facts facts;
 
-/* `words`: of the command. The facts as if they came from the options. */
+/* `words`: of the command. Runs all facts, as if the options named them. */
 static enum err verify(const char *const *words, bool dry_run)
 {
     canned_open(&canned, words);
@@ -359,7 +359,7 @@ TEST(a_provider_that_keeps_the_contract_passes)
     for (enum fact fact = 0; fact < FACT_COUNT; fact++)
         if (fact != FACT_READY) CHECK_I64(facts.entries[fact].rule, result_of(fact), FACT_PASS);
     CHECK_I64("nobody can see that", result_of(FACT_READY), FACT_SKIPPED);
-    CHECK_TEXT("what it works on is said first", canned_warned(),
+    CHECK_TEXT("the first line names the machine under test", canned_warned(),
                "works on m-0 (small, 0.1 $/h, Speculative): creates, configures and drains, and "
                "puts it back\n"
                "works on m-1 (small, 0.2 $/h, Speculative): creates, and puts it back\n");
@@ -370,7 +370,7 @@ TEST(a_provider_that_keeps_the_contract_passes)
     end();
 }
 
-/* One place that is wrong makes its fact fail, and that is the command's end. */
+/* One flaw makes its fact fail, and the command stops there. */
 TEST(each_fact_fails_for_a_provider_that_breaks_it)
 {
     for (enum fact fact = 0; fact < FACT_COUNT; fact++) {
@@ -388,10 +388,10 @@ TEST(each_fact_fails_for_a_provider_that_breaks_it)
     }
 }
 
-TEST(whatever_is_wrong_the_machines_are_put_back)
+TEST(every_failure_leaves_the_machines_restored)
 {
     for (enum fact fact = 0; fact < FACT_COUNT; fact++) {
-        /* These cannot be: the provider says Failed, or takes no call any more. */
+        /* After these failures the provider reports Failed or takes no more calls. */
         if (fact == FACT_CREATE || fact == FACT_CONFIGURE || fact == FACT_DRAIN ||
             fact == FACT_NEW_EPOCH)
             continue;
@@ -411,7 +411,7 @@ TEST(a_machine_that_never_arrives)
     facts.wait_ms = 0;
     CHECK_ERR("late", verify(CANNED_WORDS(NULL), false), ERR_UNSUPPORTED);
     CHECK_TEXT("how long", facts.entries[FACT_CREATE].seen, "still Creating after 0 s (--wait)");
-    CHECK_HAS("what was not tried", facts.entries[FACT_DRAIN].seen,
+    CHECK_HAS("the facts that were not tried", facts.entries[FACT_DRAIN].seen,
               "Create of m-0 did not end well");
     CHECK_HAS("and where it is", facts.entries[FACT_PUT_BACK].seen, ", and was Speculative");
     end();
@@ -431,7 +431,7 @@ TEST(a_dry_run_touches_nothing)
 {
     defaults();
     CHECK_OK("it reads", verify(CANNED_WORDS(NULL), true));
-    CHECK_HAS("what it would do", canned_warned(), "would work on m-0");
+    CHECK_HAS("the planned steps", canned_warned(), "would work on m-0");
     CHECK_I64("a fact that reads", result_of(FACT_LIST), FACT_PASS);
     CHECK_TEXT("one that changes", facts.entries[FACT_CREATE].seen, "--dry-run");
     CHECK_I64("no machine has a mark", model[0].epoch, 0);

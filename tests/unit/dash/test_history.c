@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dash/history.h: the ring keeps the newest, in order, and says what it does not know. */
+/* dash/history.h: the ring keeps the newest values in order, and marks unknown values. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dash/token.h: which files are taken, what is made where there is none, and what is said. */
+/* dash/token.h: accepted files, the file that is created when there is none, and the messages. */
 #include "dash/token.h"
 
 #include <stdio.h>
@@ -73,6 +73,6 @@ TEST(a_file_that_cannot_be_made_is_refused_before_anything_is)
 
     snprintf(path, sizeof path, "%s/no/such/token", test_dir());
     CHECK_ERR("no directory", dash_token_check(fs_real(), path, &note), ERR_INVALID);
-    CHECK_HAS("says which", note.text, "no/such/token: not found");
+    CHECK_HAS("names it", note.text, "no/such/token: not found");
     CHECK_ERR("a directory", dash_token_check(fs_real(), test_dir(), &note), ERR_INVALID);
 }

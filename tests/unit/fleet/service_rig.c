@@ -9,15 +9,15 @@
 enum { LOG_MAX = 4 << 20, EVENTS_MAX = 20000000, CLUSTER = 0xf1 };
 
 struct rig rig;
-/* In virtual time contexts are only counted, never looked into. */
+/* Virtual time counts TLS contexts and never reads them. */
 static struct {
     size_t refs;
     char rest[64];
-} tls_stands_for = {.refs = 1};
+} tls_stub = {.refs = 1};
 
 static struct tls_context *tls(void)
 {
-    return rig.tls ? (struct tls_context *)(void *)&tls_stands_for : NULL;
+    return rig.tls ? (struct tls_context *)(void *)&tls_stub : NULL;
 }
 
 /* -- nodes -- */
@@ -218,7 +218,7 @@ void rig_run(uint64_t ms)
     sim_run_for(rig.sim, ms);
 }
 
-/* A cut leader goes on calling itself one for a while: the highest term counts. */
+/* A leader that is cut off still claims to lead for a while: the highest term counts. */
 static struct rig_node *find_leader(void)
 {
     struct rig_node *best = NULL;
@@ -242,7 +242,7 @@ static bool has_leader(void *context)
 
 struct rig_node *rig_leader(void)
 {
-    CHECK("somebody leads",
+    CHECK("a replica leads",
           find_leader() || sim_wait(rig.sim, has_leader, NULL, RIG_WAIT_MS) == SIM_REACHED);
     return find_leader();
 }
@@ -366,7 +366,7 @@ const void *rig_message(const struct rig_answer *answer, const ProtobufCMessageD
     return message;
 }
 
-/* -- what the tests say often -- */
+/* -- common requests -- */
 
 enum grpc_status rig_assign(const char *key, const char *value, const char *shard)
 {
@@ -500,7 +500,7 @@ enum grpc_status rig_queue(const char *shard, const char *id)
     return rig_call((struct rig_call){0}, ".QueueInstruction", &m.base)->status;
 }
 
-/* -- what a node says of itself -- */
+/* -- a node's metrics and log -- */
 
 bool rig_metric(const struct rig_node *node, const char *line, double *ret_value)
 {

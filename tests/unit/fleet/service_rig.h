@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole coordinators in a virtual world: replica, service and server on each of up to three hosts,
- * and clients that call one node and write down what it says. */
+ * and clients that call one node and record its answers. */
 #ifndef TESTS_UNIT_FLEET_SERVICE_RIG_H
 #define TESTS_UNIT_FLEET_SERVICE_RIG_H
 #include "fleet/seed.h"
@@ -43,7 +43,7 @@ struct rig {
     struct rig_node nodes[RIG_NODES];
     struct rig_client clients[RIG_CLIENTS];
     bool tls;
-    struct arena arena; /* of decoded answers; reset by each call */
+    struct arena arena; /* decoded answers; reset by each call */
 };
 extern struct rig rig;
 
@@ -54,15 +54,15 @@ struct rig_options {
     struct fleet_service_limits limits;
     struct fleet_exports exports;
     const struct fleet_seed *seed;
-    uint32_t level; /* that every node speaks; 0: 1 */
+    uint32_t level; /* the level of every node; 0: 1 */
 };
 void rig_open(struct rig_options options);
 void rig_close(void);
 void rig_run(uint64_t ms);
-/* The ready leader, waiting for one. */
+/* Waits for a ready leader and returns it. */
 struct rig_node *rig_leader(void);
 struct rig_node *rig_other(const struct rig_node *node); /* a node that is not this one */
-/* Between this node and the other nodes; clients still reach it. */
+/* Cuts this node off from the other nodes; clients still reach it. */
 void rig_cut(const struct rig_node *node, bool cut);
 
 struct rig_answer {
@@ -78,7 +78,7 @@ struct rig_call {
     const char *request_id;      /* may be NULL */
     uint64_t timeout_ms;
 };
-/* Method: "ReportShard" of bigfleet's, ".AddShard" of ours. */
+/* Method: "ReportShard" is bigfleet's, ".AddShard" is muster's. */
 void rig_start(struct rig_answer *answer, struct rig_call call, const char *method,
                const ProtobufCMessage *request);
 struct rig_answer *rig_call(struct rig_call call, const char *method,
@@ -88,7 +88,7 @@ void rig_answer_deinit(struct rig_answer *answer);
 /* The answer's message; CHECKs that it was OK. */
 const void *rig_message(const struct rig_answer *answer, const ProtobufCMessageDescriptor *type);
 
-/* -- what the tests say often, to the leader -- */
+/* -- common requests to the leader -- */
 enum grpc_status rig_assign(const char *key, const char *value, const char *shard);
 enum grpc_status rig_unassign(const char *key, const char *value);
 enum grpc_status rig_remove(const char *shard);
@@ -97,25 +97,25 @@ struct rig_report {
     const char *shard, *address;
     int64_t epoch, cycle;
     int32_t total, free; /* 0: no summary */
-    size_t shortfalls;   /* that many, priorities 1000, 999, ... */
-    const char *ack;     /* an instruction's id */
+    size_t shortfalls;   /* the number of shortfalls, with priorities 1000, 999, ... */
+    const char *ack;     /* the acknowledged instruction's id */
     Bigfleet__V1alpha1__InstructAck__Outcome outcome;
     uint64_t process;
     const char *provider; /* shown with a summary */
     Bigfleet__V1alpha1__ShardReport__Scope scope;
     const char *reason;      /* with the ack */
-    const char *key, *value; /* of the one domain that it has; NULL: not said */
+    const char *key, *value; /* the shard's only domain; NULL: not reported */
 };
 const Bigfleet__V1alpha1__ReportAck *rig_report(struct rig_report report); /* OK */
 struct rig_answer *rig_try_report(struct rig_call call, struct rig_report report);
 const Bigfleet__V1alpha1__ListShardsResponse *rig_shards(void);
 const Bigfleet__V1alpha1__ListShardReportsResponse *rig_reports(const char *shard);
 const Muster__V1__ListInstructionsResponse *rig_instructions(const char *shard);
-/* By hand, of one of the five kinds; `id` may be "". */
+/* Queues an instruction of one of the five kinds; `id` may be "". */
 enum grpc_status rig_queue(const char *shard, const char *id);
 
 bool rig_metric(const struct rig_node *node, const char *line, double *ret_value);
-/* How many lines of the journal hold all of these (ended by NULL). */
+/* The number of log lines that contain all of these parts (ended by NULL). */
 size_t rig_lines(const struct rig_node *node, const char *const *parts);
 #define RIG_LINES(node, ...) rig_lines(node, (const char *const[]){__VA_ARGS__, NULL})
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a leader does for a replica that asks for its place: each rule as a row, then whole stories
- * in which every step is carried out. */
+/* The leader's answer to a replica that asks to join: each rule as a row, then sequences in which
+ * every step is applied. */
 #include "fleet/admit.h"
 
 #include <stdio.h>
@@ -73,7 +73,7 @@ static void close_stage(struct stage *s)
     roster_close(s->roster);
 }
 
-static struct admit_request wish(uint64_t id, const char *name, const char *raft)
+static struct admit_request request_of(uint64_t id, const char *name, const char *raft)
 {
     struct admit_request request = {.entry = named(id, name)};
     snprintf(request.raft, sizeof request.raft, "%s", raft);
@@ -94,22 +94,22 @@ static struct admit_step ask(struct stage *s, struct admit_request request)
     return admit_next(&s->view, &request);
 }
 
-TEST(what_can_never_be_is_refused)
+TEST(impossible_requests_are_refused)
 {
     struct stage s;
     struct admit_request request;
 
     open_stage(&s);
-    request = wish(0, "node-2", "c:1");
+    request = request_of(0, "node-2", "c:1");
     check_step("no identity", ask(&s, request), ADMIT_REFUSE, 0, 0);
-    request = wish(NEW, "", "c:1");
+    request = request_of(NEW, "", "c:1");
     check_step("no name", ask(&s, request), ADMIT_REFUSE, 0, 0);
-    request = wish(NEW, "node-2", "");
+    request = request_of(NEW, "node-2", "");
     check_step("no address", ask(&s, request), ADMIT_REFUSE, 0, 0);
-    request = wish(NEW, "node-2", "c:1");
+    request = request_of(NEW, "node-2", "c:1");
     request.cluster_id = CLUSTER + 1;
     check_step("of another cluster", ask(&s, request), ADMIT_REFUSE, 0, 0);
-    CHECK_ERR("said so", ask(&s, request).err, ERR_PRECONDITION);
+    CHECK_ERR("the reason", ask(&s, request).err, ERR_PRECONDITION);
     request.cluster_id = CLUSTER;
     check_step("of this one", ask(&s, request), ADMIT_ENTER, 0, 0);
     close_stage(&s);
@@ -118,7 +118,7 @@ TEST(what_can_never_be_is_refused)
 TEST(a_newcomer_is_entered_added_waited_for_and_promoted)
 {
     struct stage s;
-    struct admit_request request = wish(NEW, "node-2", "c:1");
+    struct admit_request request = request_of(NEW, "node-2", "c:1");
     struct replica_member *member;
 
     open_stage(&s);
@@ -144,11 +144,12 @@ TEST(one_that_moved_is_rewritten_in_place_the_leader_too)
 {
     struct stage s;
     open_stage(&s);
-    check_step("a follower", ask(&s, wish(OTHER, "node-1", "b:2")), ADMIT_CHANGE, CHANGE_ADDRESS,
-               OTHER);
-    check_step("the leader", ask(&s, wish(LEADER, "node-0", "a:2")), ADMIT_CHANGE, CHANGE_ADDRESS,
-               LEADER);
-    check_step("to where another is", ask(&s, wish(OTHER, "node-1", "a:1")), ADMIT_WAIT, 0, 0);
+    check_step("a follower", ask(&s, request_of(OTHER, "node-1", "b:2")), ADMIT_CHANGE,
+               CHANGE_ADDRESS, OTHER);
+    check_step("the leader", ask(&s, request_of(LEADER, "node-0", "a:2")), ADMIT_CHANGE,
+               CHANGE_ADDRESS, LEADER);
+    check_step("to where another is", ask(&s, request_of(OTHER, "node-1", "a:1")), ADMIT_WAIT, 0,
+               0);
     close_stage(&s);
 }
 
@@ -177,16 +178,16 @@ TEST(an_address_of_another_goes_to_the_member_that_is_met_there)
         join_stage(&s, OLD, "node-2", "c:1", MEMBER_VOTER);
         meet(&s, 1, cases[i].mover_met);
         meet(&s, 2, cases[i].other_met);
-        check_step(cases[i].why, ask(&s, wish(OTHER, "node-1", "c:1")), cases[i].want, CHANGE_TAKE,
-                   OTHER);
+        check_step(cases[i].why, ask(&s, request_of(OTHER, "node-1", "c:1")), cases[i].want,
+                   CHANGE_TAKE, OTHER);
         close_stage(&s);
     }
 }
 
-TEST(a_lost_disk_at_another_address_catches_up_before_the_dead_one_goes)
+TEST(a_lost_disk_at_another_address_catches_up_before_the_dead_member_is_removed)
 {
     struct stage s;
-    struct admit_request request = wish(NEW, "node-2", "c:2");
+    struct admit_request request = request_of(NEW, "node-2", "c:2");
 
     open_stage(&s);
     join_stage(&s, OLD, "node-2", "c:1", MEMBER_VOTER)->silent_ms = ADMIT_SILENT_MS;
@@ -211,7 +212,7 @@ TEST(a_lost_disk_at_another_address_catches_up_before_the_dead_one_goes)
 TEST(a_lost_disk_at_its_old_address_takes_the_place_of_the_dead_one)
 {
     struct stage s;
-    struct admit_request request = wish(NEW, "node-2", "c:1");
+    struct admit_request request = request_of(NEW, "node-2", "c:1");
 
     open_stage(&s);
     join_stage(&s, OLD, "node-2", "c:1", MEMBER_VOTER)->silent_ms = UINT64_MAX;
@@ -240,7 +241,7 @@ TEST(a_name_whose_holder_answers_is_not_taken)
         open_stage(&s);
         s.view.leading_ms = cases[i].leading_ms;
         join_stage(&s, OLD, "node-2", "c:1", MEMBER_VOTER)->silent_ms = cases[i].silent_ms;
-        check_step(cases[i].why, ask(&s, wish(NEW, "node-2", "c:2")), cases[i].want, 0, 0);
+        check_step(cases[i].why, ask(&s, request_of(NEW, "node-2", "c:2")), cases[i].want, 0, 0);
         close_stage(&s);
     }
 }
@@ -248,7 +249,7 @@ TEST(a_name_whose_holder_answers_is_not_taken)
 TEST(a_learner_is_not_promoted_beside_a_voter_of_its_name_that_answers_again)
 {
     struct stage s;
-    struct admit_request request = wish(NEW, "node-2", "c:2");
+    struct admit_request request = request_of(NEW, "node-2", "c:2");
 
     open_stage(&s);
     join_stage(&s, OLD, "node-2", "c:1", MEMBER_VOTER)->silent_ms = 10;
@@ -264,27 +265,27 @@ TEST(the_leaders_own_name_is_never_taken)
 {
     struct stage s;
     open_stage(&s);
-    check_step("it waits", ask(&s, wish(NEW, "node-0", "z:1")), ADMIT_WAIT, 0, 0);
+    check_step("it waits", ask(&s, request_of(NEW, "node-0", "z:1")), ADMIT_WAIT, 0, 0);
     close_stage(&s);
 }
 
 TEST(an_address_is_taken_from_a_dead_one_of_the_same_name_only)
 {
     struct stage s;
-    struct admit_request request = wish(NEW, "node-9", "c:1");
+    struct admit_request request = request_of(NEW, "node-9", "c:1");
 
     open_stage(&s);
     join_stage(&s, OLD, "node-2", "c:1", MEMBER_VOTER)->silent_ms = UINT64_MAX;
     roster_do(s.roster, (struct roster_command){ROSTER_PUT, request.entry});
     check_step("another name's", ask(&s, request), ADMIT_WAIT, 0, 0);
-    CHECK_HAS("says whose", ask(&s, request).note.text, "(node-2) is a member at c:1");
+    CHECK_HAS("names the member", ask(&s, request).note.text, "(node-2) is a member at c:1");
     close_stage(&s);
 }
 
 TEST(a_full_roster_makes_room_among_those_that_are_no_members)
 {
     struct stage s;
-    struct admit_request request = wish(NEW + 1000, "node-2", "c:1");
+    struct admit_request request = request_of(NEW + 1000, "node-2", "c:1");
 
     open_stage(&s);
     for (uint64_t i = 0; i + 2 < ROSTER_ENTRIES_MAX; i++)
@@ -347,18 +348,18 @@ static void carry_out(struct stage *s, const struct admit_request *request,
             CHECK("two never share an address",
                   strcmp(s->members[i].address, s->members[j].address) != 0);
     }
-    CHECK("somebody votes", voters > 0);
+    CHECK("a replica votes", voters > 0);
 }
 
-/* One asks after the other, again and again, as replicas do. */
-TEST(however_the_members_changed_places_each_ends_in_its_own)
+/* Replicas ask one after the other, repeatedly. */
+TEST(after_any_permutation_each_member_ends_in_its_own_place)
 {
     struct prng prng;
 
     prng_seed(&prng, test_seed());
     for (int story = 0; story < 2000; story++) {
         struct stage s;
-        struct admit_request wishes[6];
+        struct admit_request requests[6];
         uint64_t rounds = 0, waiting = 1;
 
         open_stage(&s);
@@ -369,35 +370,35 @@ TEST(however_the_members_changed_places_each_ends_in_its_own)
             join_stage(&s, id, name, address, MEMBER_VOTER);
         }
         for (size_t i = 0; i < s.count; i++)
-            wishes[i] = wish(s.members[i].id, roster_find(s.roster, s.members[i].id)->name,
-                             s.members[i].address);
+            requests[i] = request_of(s.members[i].id, roster_find(s.roster, s.members[i].id)->name,
+                                     s.members[i].address);
         for (size_t i = s.count - 1; i > 0; i--) { /* any order of them */
             size_t with = (size_t)prng_below(&prng, i + 1);
-            char kept[sizeof wishes[i].raft];
-            memcpy(kept, wishes[i].raft, sizeof kept);
-            memcpy(wishes[i].raft, wishes[with].raft, sizeof kept);
-            memcpy(wishes[with].raft, kept, sizeof kept);
+            char kept[sizeof requests[i].raft];
+            memcpy(kept, requests[i].raft, sizeof kept);
+            memcpy(requests[i].raft, requests[with].raft, sizeof kept);
+            memcpy(requests[with].raft, kept, sizeof kept);
         }
-        for (size_t i = 0; i < s.count; i++) meet(&s, i, wishes[i].raft);
+        for (size_t i = 0; i < s.count; i++) meet(&s, i, requests[i].raft);
         for (; waiting && rounds < s.count; rounds++) {
             waiting = 0;
             for (size_t i = 0; i < s.count; i++) {
-                struct admit_step step = admit_next(&s.view, &wishes[i]);
+                struct admit_step step = admit_next(&s.view, &requests[i]);
                 if (step.kind == ADMIT_CHANGE)
-                    carry_out(&s, &wishes[i], &step);
+                    carry_out(&s, &requests[i], &step);
                 else
                     waiting += step.kind != ADMIT_DONE;
             }
         }
         for (size_t i = 0; i < s.count; i++)
-            CHECK_TEXT("in its place", s.members[i].address, wishes[i].raft);
+            CHECK_TEXT("in its place", s.members[i].address, requests[i].raft);
         close_stage(&s);
     }
 }
 
-/* Random clusters and wishes: a dozen steps lead to an end, the end is what was asked for, and no
- * step on the way breaks a rule. */
-TEST(whatever_the_cluster_looks_like_the_steps_end)
+/* Random clusters and requests: at most a dozen steps lead to the requested end, and no step breaks
+ * a rule. */
+TEST(the_steps_end_for_every_cluster)
 {
     struct prng prng;
     size_t done = 0;
@@ -424,7 +425,7 @@ TEST(whatever_the_cluster_looks_like_the_steps_end)
         s.view.commit = prng_below(&prng, 2) ? 100 : 5000;
         snprintf(name, sizeof name, "node-%d", (int)prng_below(&prng, 5));
         snprintf(address, sizeof address, "x%d:1", (int)prng_below(&prng, 6));
-        request = wish(prng_below(&prng, 2) ? NEW : 101, name, address);
+        request = request_of(prng_below(&prng, 2) ? NEW : 101, name, address);
         while (steps++ < 12) {
             step = admit_next(&s.view, &request);
             if (step.kind == ADMIT_DONE || step.kind == ADMIT_WAIT || step.kind == ADMIT_REFUSE)

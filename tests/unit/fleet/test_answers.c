@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers by request id: in themselves, and in the machine, where a repeat changes nothing,
- * wherever it is applied. */
+/* Answers by request id: alone, and in the machine, where a repeat changes nothing on any replica.
+ * */
 #include "fleet/answers.h"
 
 #include <stdio.h>
@@ -96,7 +96,7 @@ TEST(bytes_that_are_no_answers_are_refused)
     }
 }
 
-/* Random puts, and views in between that must show their own moment. */
+/* Random puts; views in between must show the state of their own moment. */
 TEST(a_view_is_of_its_moment)
 {
     enum { IDS = 200, MAX = 50, STEPS = 5000 };
@@ -222,7 +222,7 @@ TEST(a_repeat_is_answered_and_not_applied)
     CHECK_U64("without an id", apply(&m, "", ADD), FLEET_SHARD_EXISTS);
     CHECK_U64("another kind under an old id is no repeat", apply(&m, "x", REMOVE), FLEET_DONE);
     CHECK_U64("late", apply(&m, "x", ADD), FLEET_DONE);
-    CHECK("and it does not bring back what was removed since",
+    CHECK("and it does not restore ids removed since",
           !fleet_find(fleet_machine_fleet(machine), FLEET_SHARDS, STR("a"), STR_EMPTY, &shard));
     fleet_machine_close(machine);
 }
@@ -239,7 +239,7 @@ TEST(a_snapshot_carries_the_answers)
         CHECK_U64("without answers", apply(&first, "", ADD), FLEET_DONE);
         copy(&first, &second, pieces[i]);
         CHECK_U64("added there", apply(&second, "", ADD), FLEET_SHARD_EXISTS);
-        for (int n = 0; n < 2000; n++) { /* more than is looked at in one go */
+        for (int n = 0; n < 2000; n++) { /* more than one pass removes */
             char id[65];
 
             snprintf(id, sizeof id, "%064d", n);
@@ -259,7 +259,7 @@ TEST(a_snapshot_carries_the_answers)
             FLEET_SHARD_EXISTS);
         CHECK_U64("z", apply(&second, "z", REMOVE), FLEET_SHARD_NOT_FOUND);
         copy(&first, &second, pieces[i]);
-        CHECK_U64("a restore forgets what was here", apply(&second, "z", REMOVE), FLEET_DONE);
+        CHECK_U64("a restore drops the old ids", apply(&second, "z", REMOVE), FLEET_DONE);
         fleet_machine_close(from);
         fleet_machine_close(to);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may bootstrap a cluster: tables of every case, then random founders and promising replicas
- * that crash, lose disks and are started twice. */
+/* Which replica may bootstrap a cluster: tables of every case, then random founders and promising
+ * replicas that crash, lose disks and are started twice. */
 #include "fleet/bootstrap_rules.h"
 
 #include <stdio.h>
@@ -123,7 +123,7 @@ TEST(with_more_than_one_replica_neither_silence_nor_dns_bootstraps)
     }
 }
 
-TEST(expect_1_takes_silence_for_consent_but_no_answer)
+TEST(expect_1_accepts_silence_but_no_answer)
 {
     static const struct {
         const char *why;
@@ -207,7 +207,7 @@ struct other {
     struct bootstrap_identity stored;
     uint64_t cluster; /* it joined; 0: none */
 };
-struct founder { /* two processes with the name node-0; each keeps its directory, or loses it */
+struct founder { /* two processes with the name node-0; each may lose its directory */
     struct bootstrap_identity identity;
     struct bootstrap_peer peers[OTHERS];
     size_t asked;
@@ -228,7 +228,7 @@ static enum bootstrap_answer ask(struct other *other, const struct founder *foun
     }
 }
 
-/* One question, or the decision when all were asked. True: it bootstraps a cluster now. */
+/* Asks one replica, or decides after all were asked. True: it bootstraps a cluster now. */
 static bool founder_step(struct founder *founder, struct other *others, struct prng *prng)
 {
     size_t at = founder->asked++;
@@ -237,7 +237,7 @@ static bool founder_step(struct founder *founder, struct other *others, struct p
         struct bootstrap_peer *peer = &founder->peers[at];
         *peer = (struct bootstrap_peer){.replica_id = others[at].id};
         snprintf(peer->name, sizeof peer->name, "node-%zu", at + 1);
-        /* A question, or its answer, may be lost: the promise holds then. */
+        /* When the request or its answer is lost, the promise still holds. */
         peer->answer = prng_below(prng, 4) ? ask(&others[at], founder) : BOOTSTRAP_SILENT;
         if (prng_below(prng, 8) == 0) peer->answer = BOOTSTRAP_SILENT;
         return false;
@@ -264,16 +264,16 @@ TEST(random_founders_never_bootstrap_two_clusters)
         for (int step = 0; step < STEPS; step++) {
             struct founder *founder = &founders[prng_below(&prng, FOUNDERS)];
             struct other *other = &others[prng_below(&prng, OTHERS)];
-            uint64_t deed = prng_below(&prng, 100);
+            uint64_t action = prng_below(&prng, 100);
 
-            if (deed < 3) { /* the process dies: the round is lost, DIR/BOOTSTRAP stays */
+            if (action < 3) { /* the process dies: the round is lost, DIR/BOOTSTRAP remains */
                 founder->asked = 0;
-            } else if (deed < 4 && !founder->founded) { /* its disk is lost */
+            } else if (action < 4 && !founder->founded) { /* its disk is lost */
                 founder->identity = (struct bootstrap_identity){next, next};
                 founder->asked = 0;
                 founder->joined = false;
                 next++;
-            } else if (deed < 10 && cluster) { /* one of the others joins */
+            } else if (action < 10 && cluster) { /* one of the others joins */
                 other->cluster = cluster;
             } else if (!founder->founded && !founder->joined &&
                        founder_step(founder, others, &prng)) {

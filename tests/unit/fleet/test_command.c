@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands and times as JSON: the bytes of coordinator.md section 4, and what a reader forgives. */
+/* Commands and times as JSON: the bytes of coordinator.md section 4, and the deviations that a
+ * reader accepts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -109,12 +110,12 @@ TEST(what_is_no_command_is_not_written)
     buf_deinit(&text);
 }
 
-/* -- reading: forgiving where the original is, refusing by name -- */
+/* -- reading: accepts what the original accepts, refuses the rest with the field's name -- */
 #define DOMAIN "\"assign_domain\":{\"domain\":{\"Key\":\"rack\",\"Value\":\"r-1\"},\"shard\":\"a\"}"
 static const struct {
     const char *why, *text;
     enum fleet_status status;
-    const char *sentence; /* of a refusal; of a command, its canonical text */
+    const char *sentence; /* the text of a refusal; for a command, its canonical text */
 } reads[] = {
     {"keys in any case",
      "{\"KIND\":4,\"Assign_Domain\":{\"DOMAIN\":{\"key\":\"rack\",\"vALUE\":\"r-1\"},\"Shard\":"
@@ -195,7 +196,7 @@ static const struct {
      FLEET_PAYLOAD_MISSING, "command without its payload: AssignDomain"},
 };
 
-TEST(a_reader_forgives_what_the_original_forgives_and_refuses_the_rest_by_name)
+TEST(a_reader_accepts_what_the_original_accepts_and_refuses_the_rest_by_name)
 {
     struct arena arena;
     struct buf text;
@@ -224,7 +225,7 @@ TEST(a_reader_forgives_what_the_original_forgives_and_refuses_the_rest_by_name)
     arena_deinit(&arena);
 }
 
-TEST(a_refusal_says_where)
+TEST(a_refusal_reports_the_place)
 {
     struct fleet_command command;
     struct fleet_result result;

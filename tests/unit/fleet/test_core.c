@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of the tables, row by row: coordinator.md section 5, the facts S1 to S10 of section 20,
- * and the limits that are ours. */
+/* The rules of the tables, row by row: coordinator.md section 5, facts S1 to S10 of section 20, and
+ * muster's own limits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "fleet/core/fleet.h"
 #include "lib/test.h"
 
-/* -- commands in a word -- */
+/* -- short forms of commands -- */
 static struct str s(const char *text)
 {
     return str_from(text);
@@ -69,7 +69,7 @@ static enum fleet_status run(struct fleet *fleet, struct fleet_command command)
     return fleet_apply(fleet, &command).status;
 }
 
-/* -- section 5 and S1 to S6, in one script: each line runs on what the lines above left -- */
+/* -- section 5 and S1 to S6 as one script: each line runs on the result of the lines above -- */
 TEST(every_command_answers_as_the_specification_says)
 {
     static const struct fleet_slice slices[] = {{{"nobody", 6}, -5}};
@@ -239,7 +239,7 @@ TEST(s7_a_heartbeat_shows_and_is_no_part_of_the_replicated_state)
     fleet_close(fleet);
 }
 
-TEST(a_heartbeat_in_a_command_is_not_taken_and_an_unset_registration_stays_unset)
+TEST(a_heartbeat_in_a_command_is_ignored_and_an_unset_registration_stays_unset)
 {
     struct fleet_command command = {FLEET_ADD_SHARD,
                                     .add_shard = {.id = STR("a"), .last_heartbeat = {77, 1}}};
@@ -344,7 +344,7 @@ TEST(assignments_are_listed_by_shard_then_key_then_value)
     fleet_close(fleet);
 }
 
-TEST(unassign_tells_whose_it_was)
+TEST(unassign_returns_the_former_owner)
 {
     struct fleet_command command = unassign("rack", "r");
     struct fleet *fleet = open_fleet();
@@ -426,7 +426,7 @@ TEST(texts_past_their_limit_and_texts_that_are_none_are_refused_by_name)
     fleet_close(fleet);
 }
 
-TEST(a_full_table_says_so_and_takes_what_changes_no_count)
+TEST(a_full_table_says_so_and_accepts_changes_that_add_no_row)
 {
     struct fleet *fleet = open_fleet();
     struct note text;
@@ -519,15 +519,15 @@ TEST(memory_is_counted_and_given_back)
         snprintf(value, sizeof value, "r-%u", i);
         run(fleet, unassign("rack", value));
     }
-    CHECK_U64("given back", fleet_bytes(fleet), shard);
+    CHECK_U64("freed", fleet_bytes(fleet), shard);
     run(fleet, removal("a"));
-    CHECK_U64("given back", fleet_bytes(fleet), empty);
+    CHECK_U64("freed", fleet_bytes(fleet), empty);
     fleet_close(fleet);
     fleet_close(NULL);
 }
 
 /* -- views -- */
-/* One line per row, for comparing. */
+/* Writes each row as one line. */
 static void view_lines(struct fleet_view *view, struct buf *lines, size_t rows_max)
 {
     struct fleet_row row;
@@ -547,7 +547,7 @@ static void view_lines(struct fleet_view *view, struct buf *lines, size_t rows_m
     }
 }
 
-TEST(a_view_is_of_its_moment_whatever_happens_meanwhile)
+TEST(a_view_shows_the_state_of_its_start_despite_later_changes)
 {
     static const char want[] = "0 a host:1;0 b host:1;0 c host:1;1 c1 a;1 c2 b;2 1 a;2 2 b;2 3 c;";
     struct fleet *fleet = open_fleet();
@@ -570,8 +570,8 @@ TEST(a_view_is_of_its_moment_whatever_happens_meanwhile)
         CHECK_U32("counts", fleet_view_counts(view).of[FLEET_DOMAINS], 3);
         view_lines(view, &lines, at);
         run(fleet, unassign("rack", "2"));
-        run(fleet, assign("rack", "2", "c")); /* another row of the same key */
-        run(fleet, assign("rack", "0", "c")); /* before the walk, or behind it */
+        run(fleet, assign("rack", "2", "c")); /* another row with the same key */
+        run(fleet, assign("rack", "0", "c")); /* before or after the position of the walk */
         run(fleet, assign("rack", "4", "c"));
         run(fleet, removal("b"));
         run(fleet, removal("a"));
@@ -601,7 +601,7 @@ TEST(a_view_is_of_its_moment_whatever_happens_meanwhile)
     fleet_close(fleet);
 }
 
-TEST(a_view_costs_only_what_is_removed_while_it_is_open)
+TEST(a_view_costs_only_the_rows_removed_while_it_is_open)
 {
     struct fleet *fleet = open_fleet();
     uint64_t before, open;
@@ -620,7 +620,7 @@ TEST(a_view_costs_only_what_is_removed_while_it_is_open)
     run(fleet, removal("a"));
     CHECK("handed over, not copied", fleet_bytes(fleet) <= open);
     fleet_view_close(view);
-    CHECK("given back", fleet_bytes(fleet) < 4096);
+    CHECK("freed", fleet_bytes(fleet) < 4096);
     fleet_close(fleet);
 }
 
@@ -649,7 +649,7 @@ TEST(views_are_counted_and_fail_when_the_tables_are_cleared)
     fleet_close(fleet);
 }
 
-/* -- the sorted sets: they fill and empty in any direction -- */
+/* -- the sorted sets fill and empty in any order -- */
 enum { MANY = 3000 };
 
 static unsigned in_order(unsigned way, unsigned i)
@@ -699,13 +699,13 @@ TEST(rows_may_come_and_go_in_any_order)
             CHECK("unassigned", fleet_apply(fleet, &command).changed);
             if (i % 500 == 0) check_sorted(fleet, MANY - 1 - i);
         }
-        CHECK_U64("all given back", fleet_bytes(fleet), empty);
+        CHECK_U64("all memory is freed", fleet_bytes(fleet), empty);
         fleet_close(fleet);
     }
 }
 
-/* A node that is the only one under its parent, beside a neighbour that is full: rows in order open
- * the third level with such a parent, a few more in the middle fill its neighbour. */
+/* A node that is its parent's only child, beside a full neighbour. Rows in order create such a
+ * parent on the third level; a few more rows in the middle fill the neighbour. */
 TEST(the_last_row_of_a_lone_node_may_go)
 {
     char value[16];
@@ -727,7 +727,7 @@ TEST(the_last_row_of_a_lone_node_may_go)
             snprintf(value, sizeof value, "%04u", i);
             run(fleet, unassign("k", value));
         }
-        run(fleet, assign("k", "zz", "a")); /* behind all: looks at what the way there says */
+        run(fleet, assign("k", "zz", "a")); /* after all rows: this search reads the inner nodes */
         check_sorted(fleet, count - 40 + way % 4 + 1);
         fleet_close(fleet);
     }
@@ -772,7 +772,7 @@ TEST(a_domain_is_leaving_until_its_last_shard_acknowledged)
         {"another value is free", assign("z", "11", "b"), FLEET_DONE, true, "", 1},
         {"back to its last shard", assign("z", "1", "a"), FLEET_DONE, true, "", 0},
         {"the acknowledgement of before", clear("z", "1", "a", 4), FLEET_DONE, false, "", 0},
-        {"taken away anew, entry 10", unassign("z", "1"), FLEET_DONE, true, "a", 1},
+        {"taken away again, entry 10", unassign("z", "1"), FLEET_DONE, true, "a", 1},
         {"an older acknowledgement", clear("z", "1", "a", 4), FLEET_DONE, false, "", 1},
         {"another shard's", clear("z", "1", "b", 10), FLEET_DONE, false, "", 1},
         {"its own", clear("z", "1", "a", 10), FLEET_DONE, true, "", 0},
@@ -843,7 +843,7 @@ TEST(a_domain_leaves_a_limited_number_of_shards)
         at_level(fleet, ++index, FLEET_LEAVING_LEVEL, unassign("z", "1"));
     }
     CHECK_U64("one too many", result.status, FLEET_FULL);
-    CHECK_TEXT("says of what", result.field, "shards that a domain is leaving");
+    CHECK_TEXT("names the table", result.field, "shards that a domain is leaving");
     CHECK_U64("back to one of them",
               at_level(fleet, ++index, FLEET_LEAVING_LEVEL, assign("z", "1", id[3])).status,
               FLEET_DOMAIN_LEAVING);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of whole coordinators as files and streams, in virtual time: who exports and when, what
- * a failing disk costs, and how the stream of a reader that does not read ends. */
+/* The state of whole coordinators as files and streams, in virtual time: which replica exports and
+ * when, the effect of a failing disk, and the end of a stream whose reader stops reading. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void open_exporting(size_t nodes)
                                   .exports = {.dir = EXPORTS, .every_ms = EVERY_MS, .keep = 2}});
 }
 
-/* Ticks of a leader: done, failed, empty. */
+/* Export ticks of a leader with an outcome: done, failed or empty. */
 static uint64_t ticks(struct rig_node *node, const char *outcome)
 {
     char name[96];
@@ -26,7 +26,7 @@ static uint64_t ticks(struct rig_node *node, const char *outcome)
     return rig_metric(node, name, &value) ? (uint64_t)value : 0;
 }
 
-/* Shards in its newest export; 0: there is none. */
+/* Number of shards in the node's newest export; 0: there is none. */
 static uint32_t exported(const struct rig_node *node)
 {
     struct archive *archive;
@@ -82,7 +82,7 @@ TEST(only_the_leader_exports)
     for (size_t i = 0; i < rig.nodes_count; i++)
         CHECK("it alone", (exported(&rig.nodes[i]) > 0) == (&rig.nodes[i] == leader));
     done = ticks(leader, "done");
-    /* cut off, it can no longer prove that it leads: it exports nothing, and says so */
+    /* A leader that is cut off cannot prove that it leads: it exports nothing and logs that. */
     rig_cut(leader, true);
     rig_run(10 * EVERY_MS);
     other = rig_leader();
@@ -100,7 +100,7 @@ TEST(an_export_that_fails_is_counted_and_made_at_the_next_tick)
 
     open_exporting(1);
     node = rig_leader();
-    /* something else has the place of the directory */
+    /* A file has the name of the directory. */
     CHECK_OK("in the way",
              fs_open(node->io->fs, EXPORTS, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600, &file));
     fs_close(node->io->fs, file);
@@ -126,7 +126,7 @@ static struct {
 struct reader {
     struct rpc_client_call *call;
     size_t messages, bytes;
-    struct buf *kept; /* the data of a backup; may be NULL */
+    struct buf *kept; /* the bytes of a backup; may be NULL */
     bool pauses, ended;
     struct rpc_outcome outcome;
     char text[256];
@@ -203,7 +203,7 @@ static void wait_end(struct reader *reader)
           reader->ended || sim_wait(rig.sim, is_true, &reader->ended, RIG_WAIT_MS) == SIM_REACHED);
 }
 
-/* Rows by hand, past the log: only their size matters here. */
+/* Adds rows directly, without the log, because only their size matters. */
 static void fill(struct rig_node *node, unsigned domains)
 {
     struct fleet *fleet = fleet_machine_fleet(fleet_service_machine(node->service));
@@ -221,7 +221,7 @@ static void fill(struct rig_node *node, unsigned domains)
 #define SAVE   "/bigfleet.v1alpha1.Coordinator/SnapshotSave"
 #define BACKUP "/muster.v1.Fleet/Backup"
 
-TEST(a_reader_who_does_not_read_loses_its_stream_and_holds_nobody_for_long)
+TEST(a_client_that_does_not_read_loses_its_stream_and_blocks_others_only_briefly)
 {
     struct rig_node *node;
     struct reader slow, second, third;
@@ -242,8 +242,8 @@ TEST(a_reader_who_does_not_read_loses_its_stream_and_holds_nobody_for_long)
     start(&second, SAVE, false);
     wait_end(&second);
     CHECK_U64("one at a time", second.outcome.status, GRPC_RESOURCE_EXHAUSTED);
-    CHECK_HAS("says so", second.text, "another one is under way");
-    rig_run(2 * STALL_MS); /* what is on its way to who paused is not read either */
+    CHECK_HAS("the message", second.text, "another one is under way");
+    rig_run(2 * STALL_MS); /* the paused client does not read buffered bytes either */
     CHECK("memory did not grow with it",
           fleet_bytes(fleet_machine_fleet(fleet_service_machine(node->service))) <= before);
     start(&third, SAVE, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replica's ordinal, and when it asks for its place: tables, then random lives. */
+/* A replica's ordinal and its requests to join: tables, then random sequences. */
 #include "fleet/join.h"
 
 #include <stdio.h>
@@ -102,7 +102,7 @@ TEST(a_leader_fixes_its_own_entry_at_once_whatever_the_wait)
     effects = join_step(&join, JOIN_LOOK, &leads, now);
     CHECK("now", effects.fix && !effects.ask);
     effects = join_step(&join, JOIN_ANSWERED, &leads, now);
-    CHECK("then it waits as everybody", !effects.fix && effects.wake_at.ms > now.ms);
+    CHECK("then it waits like any replica", !effects.fix && effects.wake_at.ms > now.ms);
     leads.in_place = true;
     CHECK("in place", join_step(&join, JOIN_LOOK, &leads, now).settled);
 }
@@ -121,16 +121,17 @@ TEST(one_that_was_removed_stays_out_and_one_that_was_moved_does_not)
     (void)join_step(&join, JOIN_ANSWERED, &led_voter, now);
     now = mono_after(now, 60000);
     struct join_effects effects = join_step(&join, JOIN_LOOK, &stranger, now);
-    CHECK("removed, said once", effects.removed && !effects.ask);
+    CHECK("removed, reported once", effects.removed && !effects.ask);
     now = mono_after(now, 60000);
     effects = join_step(&join, JOIN_LOOK, &stranger, now);
     CHECK("and it stays out",
           !effects.removed && !effects.ask && effects.wake_at.ms == MONO_NEVER.ms);
-    CHECK("until somebody makes it a member", join_step(&join, JOIN_LOOK, &moved, now).ask);
+    CHECK("until the leader makes it a member", join_step(&join, JOIN_LOOK, &moved, now).ask);
 }
 
-/* Random lives: never two requests at once, never sooner than the wait, never while settled, never
- * after a removal, and a replica that is not in its place asks again within 15 s of quiet. */
+/* Random sequences. A replica never has two requests at once, never asks before the wait is over,
+ * while settled, or after a removal. A replica outside its place asks again within 15 s of silence.
+ * */
 TEST(random_lives_keep_the_rules)
 {
     struct prng prng;

@@ -33,7 +33,7 @@ static void on_restored(void *owner)
     ((struct seen *)owner)->restored++;
 }
 
-static uint32_t level = 1; /* of the cluster, at what is applied */
+static uint32_t level = 1; /* the cluster's level at the applied entry */
 
 static struct fleet_machine *open_machine(struct seen *seen)
 {
@@ -101,7 +101,7 @@ TEST(replies_carry_the_result_and_the_service_sees_every_command)
     CHECK_U64("unreadable", result.status, FLEET_UNREADABLE);
     CHECK("without a command", !seen.had_command);
     result = apply(&m, 8, "{\"kind\":2}", &reply);
-    CHECK_U64("without what it needs", result.status, FLEET_PAYLOAD_MISSING);
+    CHECK_U64("without its payload", result.status, FLEET_PAYLOAD_MISSING);
     result = apply(&m, 9, "{\"kind\":2,\"remove_shard\":{\"id\":\"a\"}}", &reply);
     CHECK_U32("freed", result.domains_freed, 1);
     CHECK_U32("all seen", seen.applied, 7);
@@ -208,7 +208,7 @@ TEST(a_snapshot_restores_the_state_and_its_hash)
     CHECK_OK("was in no snapshot yet", restore(&o, 0, STR_EMPTY, &note));
     CHECK_U32("empty", fleet_counts(fleet).of[FLEET_SHARDS], 0);
     CHECK_ERR("of another index", restore(&o, 3, buf_peek(&bytes), &note), ERR_CORRUPT);
-    CHECK_TEXT("said", note.text, "fleet: snapshot of another index");
+    CHECK_TEXT("the note", note.text, "fleet: snapshot of another index");
     for (size_t len = 1; len < bytes.len; len++)
         CHECK_ERR("cut", restore(&o, 2, str_of(bytes.data, len), &note), ERR_CORRUPT);
     CHECK_OK("good again", restore(&o, 2, buf_peek(&bytes), &note));
@@ -219,7 +219,7 @@ TEST(a_snapshot_restores_the_state_and_its_hash)
     fleet_machine_close(other);
 }
 
-TEST(a_restore_that_is_given_up_leaks_nothing)
+TEST(an_abandoned_restore_leaks_nothing)
 {
     struct seen seen;
     struct fleet_machine *machine = open_machine(&seen);
@@ -228,7 +228,7 @@ TEST(a_restore_that_is_given_up_leaks_nothing)
 
     CHECK_OK("begin", m.ops->restore_begin(m.state, 1, &note));
     CHECK_OK("some", m.ops->restore_next(m.state, STR("{\"shards\":[{\"ID\":\"a\""), &note));
-    CHECK_OK("anew", m.ops->restore_begin(m.state, 1, &note));
+    CHECK_OK("begin again", m.ops->restore_begin(m.state, 1, &note));
     fleet_machine_close(machine);
 }
 
@@ -257,13 +257,13 @@ TEST(the_level_of_the_entry_decides_whether_a_domain_stays_leaving)
     level = 4;
     apply(&m, 6, UNASSIGN("1"), &reply);
     CHECK_U64("not given up", apply(&m, 7, ASSIGN("1", "a"), &reply).status, FLEET_DOMAIN_LEAVING);
-    /* A restart and a snapshot do not forget it. */
+    /* A snapshot and a restart keep it. */
     snapshot(&m, 7, &bytes);
     CHECK_OK(note.text, restore(&o, 7, buf_peek(&bytes), &note));
     CHECK_U64("hash", o.ops->hash(o.state), m.ops->hash(m.state));
     CHECK("there", fleet_find_leaving(fleet_machine_fleet(other), STR("rack"), STR("1"), STR_EMPTY,
                                       &leaving));
-    CHECK_STR("whose", leaving.shard, STR("b"));
+    CHECK_STR("the owner", leaving.shard, STR("b"));
     CHECK_U64("the entry that took it", leaving.since, 6);
     CHECK_U64("there, too", apply(&o, 8, ASSIGN("1", "a"), &reply).status, FLEET_DOMAIN_LEAVING);
     apply(&o, 9,

@@ -87,7 +87,7 @@ static enum err restore(struct roster *roster, struct str bytes, size_t cut, str
     return err ? err : end;
 }
 
-TEST(entries_are_put_replaced_and_forgotten_and_stand_by_identity)
+TEST(entries_are_added_replaced_and_removed_in_order_of_identity)
 {
     const struct roster_entry *entries;
     struct roster *roster;
@@ -178,7 +178,7 @@ TEST(what_cannot_be_written_is_refused)
     buf_deinit(&bytes);
 }
 
-/* Bytes of the log and of snapshots are a format: a change of these is a new version. */
+/* Bytes of the log and of snapshots are a format: a change of these bytes needs a new version. */
 TEST(commands_and_snapshots_have_these_bytes)
 {
     static const char put_bytes[] = "\x01"
@@ -212,7 +212,7 @@ TEST(commands_and_snapshots_have_these_bytes)
     CHECK_OK("another", run(roster, (struct roster_command){ROSTER_PUT, entry(1, "n", "", "")}));
     snapshot(roster, 1, &bytes);
     CHECK_STR("snapshot", buf_peek(&bytes), str_of(snapshot_bytes, sizeof snapshot_bytes - 1));
-    CHECK_U64("the hash is part of what replicas compare", hash_of(roster), 0xfab503c13af7d2ed);
+    CHECK_U64("replicas compare the hash", hash_of(roster), 0xfab503c13af7d2ed);
     buf_deinit(&bytes);
     roster_close(roster);
 }
@@ -223,7 +223,7 @@ static struct roster_entry with_etcd(struct roster_entry made, const char *etcd)
     return made;
 }
 
-/* The same for what a cluster writes from level 3 on, and never before. */
+/* The same for the format that a cluster writes from level 3 on, and never before. */
 TEST(an_address_for_etcds_clients_is_a_tail_of_version_3)
 {
     static const char put_bytes[] = "\x03\x02\0\0\0\0\0\0\0\x01\x03\0na:1\x03"
@@ -280,7 +280,7 @@ TEST(a_snapshot_restored_anywhere_is_the_same_state)
 
         CHECK_OK("open", roster_open(&one));
         CHECK_OK("open", roster_open(&other));
-        CHECK_OK("what it held before goes", put(other, 77, "old", "x:1"));
+        CHECK_OK("its old content is dropped", put(other, 77, "old", "x:1"));
         buf_init(&bytes, 1 << 20);
         for (uint64_t i = prng_below(&prng, 200); i > 0; i--) {
             char name[32], address[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --bootstrap-state: what a seed may say, and what is said of one that is wrong. */
+/* --bootstrap-state: valid seeds, and the errors for wrong ones. */
 #include "fleet/seed.h"
 #include "lib/test.h"
 
@@ -44,7 +44,7 @@ static const struct {
      "{\"quotas\":[{\"provider\":\"aws\",\"region\":\"r\",\"per_shard\":[1]}]}", ERR_PARSE,
      "per_shard", 0},
 };
-TEST(a_seed_says_what_it_says_or_where_it_is_wrong)
+TEST(a_seed_is_read_or_refused_with_the_place)
 {
     for (size_t i = 0; i < ARRAY_LEN(seeds); i++) {
         struct fleet_seed seed = {.count = 0};

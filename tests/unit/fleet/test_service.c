@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One coordinator: the test facts of coordinator.md 20.2 and 20.3 and every row of wire.md 4.2 that
- * is the service's, over virtual I/O with a real log. */
+/* One coordinator over virtual I/O with a real log: the facts of coordinator.md 20.2 and 20.3 and
+ * the service's rows of wire.md 4.2. */
 #include "service_rig.h"
 
 #include <stdio.h>
@@ -118,7 +118,7 @@ TEST(r3_r4_r5_an_unknown_shard_registers_itself_once)
     rig_report((struct rig_report){.shard = "shard-new", .cycle = 2});
     shard = rig_shards()->shards[0];
     CHECK_I64("R4: registered once", shard->registered_at_unix_ns, registered);
-    CHECK("R4: heard of later", shard->last_heartbeat_unix_ns > heard);
+    CHECK("R4: later contact", shard->last_heartbeat_unix_ns > heard);
     CHECK_TEXT("R4: its address stays", shard->address, address);
     CHECK_SIZE("reported once", RIG_LINES(&rig.nodes[0], "\"event\":\"shard-first-seen\""), 1);
     CHECK_SIZE("written once", RIG_LINES(&rig.nodes[0], "\"audit\":\"AddShard\""), 1);
@@ -165,7 +165,7 @@ TEST(r6_r7_r8_domains_are_assigned_once)
     CHECK_U64("R6", answer->status, GRPC_ALREADY_EXISTS);
     CHECK_HAS("names the domain", answer->text, "rack=r-1");
     CHECK_HAS("names the owner", answer->text, "shard-a");
-    CHECK_HAS("names who wanted it", answer->text, "shard-b");
+    CHECK_HAS("names the caller", answer->text, "shard-b");
     CHECK_SIZE("R7", domains().n_assignments, 1);
     CHECK_TEXT("R7", domains().assignments[0]->topology_key, "rack");
     CHECK_TEXT("R7", domains().assignments[0]->topology_value, "r-1");
@@ -259,7 +259,7 @@ TEST(r12_two_shards_register_at_once)
     struct rig_answer answers[4];
 
     rig_open((struct rig_options){0});
-    for (size_t i = 0; i < 4; i++) { /* each twice: who comes second finds it registered */
+    for (size_t i = 0; i < 4; i++) { /* each twice: the second call finds the shard registered */
         m.shard_id = (char *)(uintptr_t)(i % 2 ? "shard-b" : "shard-a");
         m.shard_address = (char *)(uintptr_t)(i % 2 ? "b:7780" : "a:7780");
         rig_start(&answers[i], (struct rig_call){.client = i}, "ReportShard", &m.base);
@@ -285,7 +285,7 @@ TEST(assignments_are_listed_by_shard_then_key_then_value)
     CHECK_U64("b", rig_add("b", ""), GRPC_OK);
     CHECK_U64("a", rig_add("a", ""), GRPC_OK);
     CHECK("registered when", rig_shards()->shards[0]->registered_at_unix_ns != 0);
-    CHECK_I64("not heard of", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
+    CHECK_I64("no contact", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
     CHECK_U64("y", rig_assign("y", "1", "b"), GRPC_OK);
     CHECK_U64("z", rig_assign("z", "2", "a"), GRPC_OK);
     CHECK_U64("m", rig_assign("m", "9", "b"), GRPC_OK);
@@ -302,7 +302,7 @@ TEST(assignments_are_listed_by_shard_then_key_then_value)
     rig_close();
 }
 
-/* What is answered over several turns is what is answered in one. */
+/* An answer over several turns equals an answer in one turn. */
 TEST(long_lists_are_made_over_many_turns_and_of_one_moment)
 {
     Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
@@ -364,8 +364,9 @@ TEST(long_lists_are_made_over_many_turns_and_of_one_moment)
     rig_close();
 }
 
-/* A list of so many rows that a write fits in between; who asks after the write sees it. */
-TEST(who_share_a_list_are_answered_one_a_turn)
+/* A list so long that a write fits in between; a caller that asks after the write sees the write.
+ * */
+TEST(callers_that_share_a_list_are_answered_one_a_turn)
 {
     enum { CALLERS = 8, ROWS = 20000 };
     Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
@@ -402,8 +403,8 @@ TEST(who_share_a_list_are_answered_one_a_turn)
     rig_close();
 }
 
-/* Copied in one go, a million rows kept the leader from its heartbeats. And who goes away in the
- * middle of its answer leaves the others theirs. */
+/* A copy of a million rows in one turn kept the leader from its heartbeats. A caller that leaves in
+ * the middle of its answer does not affect the others. */
 TEST(a_long_answer_is_given_some_bytes_a_turn)
 {
     enum { CALLERS = 3, ROWS = 20000, SLICE = 512 << 10 };
@@ -418,7 +419,7 @@ TEST(a_long_answer_is_given_some_bytes_a_turn)
 
     rig_open((struct rig_options){0});
     CHECK_U64("shard", rig_add("s", ""), GRPC_OK);
-    CHECK_U64("another", rig_add("t", ""), GRPC_OK); /* which has no part in it */
+    CHECK_U64("another", rig_add("t", ""), GRPC_OK); /* owns no row of the list */
     fleet = fleet_machine_fleet(fleet_service_machine(rig.nodes[0].service));
     memset(value, 'x', sizeof value - 1);
     value[sizeof value - 1] = '\0';
@@ -444,7 +445,7 @@ TEST(a_long_answer_is_given_some_bytes_a_turn)
         rig_answer_deinit(&answers[i]);
     }
     turns = loop_stats(rig.nodes[0].io->loop).timers_fired - turns;
-    made = 2 * (ROWS / 1024 + 1); /* at most two lists for the three */
+    made = 2 * (ROWS / 1024 + 1); /* the three callers need at most two lists */
     CHECK("no more than a slice a turn", turns >= made + bytes / SLICE);
     for (uint64_t patience = 1; patience <= 128; patience *= 2) { /* ended somewhere on the way */
         rig_start(&answers[0], (struct rig_call){.client = 3, .timeout_ms = patience},
@@ -463,7 +464,7 @@ TEST(a_long_answer_is_given_some_bytes_a_turn)
     rig_close();
 }
 
-TEST(a_list_under_way_is_not_for_who_asks_later)
+TEST(a_running_list_is_not_shared_with_later_callers)
 {
     enum { ROWS = 200000 };
     Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
@@ -477,7 +478,7 @@ TEST(a_list_under_way_is_not_for_who_asks_later)
     rig_open((struct rig_options){0});
     fleet = fleet_machine_fleet(fleet_service_machine(rig.nodes[0].service));
     CHECK_U64("shard", rig_add("s", ""), GRPC_OK);
-    for (int i = 0; i < ROWS; i++) { /* past the log, which would take an hour of this test */
+    for (int i = 0; i < ROWS; i++) { /* without the log, which would take this test an hour */
         struct fleet_command command = {.kind = FLEET_ASSIGN_DOMAIN,
                                         .assign_domain = {STR("k"), str_from(value), STR("s")}};
 
@@ -498,14 +499,14 @@ TEST(a_list_under_way_is_not_for_who_asks_later)
     CHECK("some rows a turn", turns > ROWS / 1024);
     rig_wait(&late);
     got = rig_message(&late, &bigfleet__v1alpha1__list_domain_assignments_response__descriptor);
-    CHECK_SIZE("with what was acknowledged", got->n_assignments, ROWS + 1);
+    CHECK_SIZE("with the acknowledged writes", got->n_assignments, ROWS + 1);
     CHECK_TEXT("in its place", got->assignments[ROWS]->topology_value, "new");
     rig_answer_deinit(&early);
     rig_answer_deinit(&late);
     rig_close();
 }
 
-TEST(who_asks_for_a_long_list_and_goes_away_leaves_nothing_behind)
+TEST(a_caller_that_leaves_a_long_list_leaves_nothing_behind)
 {
     Bigfleet__V1alpha1__ListDomainAssignmentsRequest list =
         BIGFLEET__V1ALPHA1__LIST_DOMAIN_ASSIGNMENTS_REQUEST__INIT;
@@ -596,7 +597,7 @@ TEST(what_is_missing_is_named)
     rig_close();
 }
 
-TEST(what_the_tables_refuse_has_its_status)
+TEST(refusals_of_the_tables_have_their_status)
 {
     static char long_id[FLEET_ID_MAX + 2], long_address[FLEET_ADDRESS_MAX + 2];
     Muster__V1__BindClusterRequest bind = MUSTER__V1__BIND_CLUSTER_REQUEST__INIT;
@@ -612,11 +613,11 @@ TEST(what_the_tables_refuse_has_its_status)
     last = replica_status(rig_leader()->replica).last;
     answer = rig_try_report((struct rig_call){0}, (struct rig_report){.shard = long_id});
     CHECK_U64("ReportShard: not to be tried again", answer->status, GRPC_INVALID_ARGUMENT);
-    CHECK_HAS("says why", answer->text, "shard_id: at most 253 bytes");
+    CHECK_HAS("the reason", answer->text, "shard_id: at most 253 bytes");
     answer = rig_try_report((struct rig_call){0},
                             (struct rig_report){.shard = "s", .address = long_address});
     CHECK_U64("so is its address", answer->status, GRPC_INVALID_ARGUMENT);
-    CHECK_HAS("says why", answer->text, "shard_address: at most 512 bytes");
+    CHECK_HAS("the reason", answer->text, "shard_address: at most 512 bytes");
     CHECK_U64("nothing in the log", replica_status(rig_leader()->replica).last, last);
     CHECK("counted", metric("muster_coordinator_reports_total{result=\"refused\"}") == 2);
     bind.cluster_id = (char *)(uintptr_t) "c";
@@ -704,7 +705,7 @@ TEST(quotas_and_providers_are_written_and_listed_in_order)
 
 /* -- instructions -- */
 
-TEST(owners_are_told_of_their_domains)
+TEST(owners_are_sent_their_domains)
 {
     const Muster__V1__ListInstructionsResponse *list;
 
@@ -726,7 +727,8 @@ TEST(owners_are_told_of_their_domains)
     list = rig_instructions("");
     CHECK_SIZE("the old and the new one", list->n_instructions, 2);
     CHECK_TEXT("the old one", list->instructions[0]->shard_id, "shard-a");
-    CHECK_U64("only hears the newest word", list->instructions[0]->instruction->payload_case,
+    CHECK_U64("only receives the newest instruction",
+              list->instructions[0]->instruction->payload_case,
               BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_UNASSIGN_DOMAIN);
     CHECK_TEXT("the new one", list->instructions[1]->shard_id, "shard-b");
     CHECK("numbers grow", list->instructions[1]->instruction->sequence_number >
@@ -736,7 +738,7 @@ TEST(owners_are_told_of_their_domains)
     rig_close();
 }
 
-TEST(an_assignment_that_stands_is_told_again)
+TEST(a_current_assignment_is_sent_again)
 {
     rig_open((struct rig_options){0});
     CHECK_U64("a", rig_add("shard-a", ""), GRPC_OK);
@@ -752,7 +754,7 @@ TEST(an_assignment_that_stands_is_told_again)
     rig_close();
 }
 
-TEST(a_shard_that_begins_anew_is_told_its_domains_again)
+TEST(a_restarted_shard_is_sent_its_domains_again)
 {
     rig_open((struct rig_options){0});
     CHECK_U64("a", rig_add("shard-a", ""), GRPC_OK);
@@ -798,7 +800,8 @@ TEST(every_outcome_of_an_ack_takes_the_instruction_off_and_is_counted)
                RIG_LINES(&rig.nodes[0], "\"event\":\"instruction-refused\"",
                          "\"outcome\":\"failed\"", "because"),
                1);
-    CHECK_SIZE("what was accepted is not", RIG_LINES(&rig.nodes[0], "instruction-refused"), 5);
+    CHECK_SIZE("an accepted instruction is not", RIG_LINES(&rig.nodes[0], "instruction-refused"),
+               5);
     rig_close();
 }
 
@@ -868,7 +871,7 @@ TEST(queueing_by_hand_is_checked)
         CHECK_TEXT("under one id", list->instructions[i]->instruction->instruction_id, id);
         CHECK_I64("the leader's term", list->instructions[i]->instruction->coordinator_term,
                   (int64_t)replica_status(rig.nodes[0].replica).term);
-        CHECK_I64("the leader's number; one went to who was refused",
+        CHECK_I64("the leader's number; one was used for the refused shard",
                   list->instructions[i]->instruction->sequence_number, 2);
         CHECK_TEXT("as it came",
                    list->instructions[i]->instruction->transfer_ownership->from_shard_id,
@@ -884,8 +887,8 @@ TEST(queueing_by_hand_is_checked)
     rig_close();
 }
 
-/* Half of it queued and the whole refused would be read as "nothing was done". */
-TEST(what_has_no_room_for_all_is_queued_for_none)
+/* A client would read a refusal as "nothing was done", although half of it was queued. */
+TEST(an_instruction_without_room_for_all_is_queued_for_none)
 {
     Muster__V1__QueueInstructionRequest m = MUSTER__V1__QUEUE_INSTRUCTION_REQUEST__INIT;
     Bigfleet__V1alpha1__CoordinatorInstruction it =
@@ -930,7 +933,7 @@ TEST(a_full_queue_keeps_no_domain_from_being_assigned)
     CHECK_U64("2", rig_assign("rack", "r-2", "shard-a"), GRPC_OK);
     CHECK_U64("3", rig_assign("rack", "r-3", "shard-a"), GRPC_OK);
     CHECK_SIZE("the tables hold it", domains().n_assignments, 3);
-    CHECK_SIZE("the word is not kept", rig_instructions("")->n_instructions, 2);
+    CHECK_SIZE("the instruction is not kept", rig_instructions("")->n_instructions, 2);
     CHECK("counted", metric("muster_coordinator_instructions_dropped_total{reason=\"full\"}") == 1);
     rig_close();
 }
@@ -1008,7 +1011,7 @@ TEST(every_change_is_audited_with_its_actor)
                RIG_LINES(&rig.nodes[0], "\"audit\":\"AssignDomain\"", "\"result\":\"done\"",
                          "\"key\":\"rack\""),
                1);
-    CHECK_SIZE("what was refused too",
+    CHECK_SIZE("refused calls, too",
                RIG_LINES(&rig.nodes[0], "\"audit\":\"AssignDomain\"",
                          "\"result\":\"shard not found\"", "\"changed\":false"),
                1);
@@ -1063,8 +1066,8 @@ static uint64_t size_of_tables(void)
     return fleet.ops->size(fleet.state);
 }
 
-/* With the defaults: looked at every 30 s, 1,024 entries at least, and as many bytes of log as the
- * last snapshot has. */
+/* With the defaults: a check every 30 s; a snapshot needs 1,024 entries and as many bytes of log as
+ * the last snapshot has. */
 TEST(large_tables_are_not_written_again_for_a_few_entries)
 {
     enum { LOOK_MS = 30000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may ask what under TLS: wire.md 9.5 as far as it is the coordinator's, and the whole of its
- * methods against every kind of certificate. */
+/* Access under TLS: the coordinator's part of wire.md 9.5, and all its methods against every kind
+ * of certificate. */
 #include "service_rig.h"
 
 enum { SHARD_A, ADMIN, READONLY, CLUSTER, NOBODY, TWO };
@@ -37,12 +37,13 @@ TEST(t9_a_shard_reports_for_itself_alone)
     answer = rig_try_report((struct rig_call){.client = SHARD_A},
                             (struct rig_report){.shard = "shard-b", .cycle = 1});
     CHECK_U64("another's", answer->status, GRPC_PERMISSION_DENIED);
-    CHECK_HAS("names what was shown", answer->text, "bigfleet://shard/shard-a");
-    CHECK_HAS("and what is needed", answer->text, "bigfleet://shard/shard-b");
+    CHECK_HAS("names the shown identity", answer->text, "bigfleet://shard/shard-a");
+    CHECK_HAS("and the needed one", answer->text, "bigfleet://shard/shard-b");
     CHECK_U64("an administrator", report(ADMIN, "shard-a"), GRPC_PERMISSION_DENIED);
     CHECK_U64("empty comes before identity", report(SHARD_A, ""), GRPC_INVALID_ARGUMENT);
-    CHECK("the refusal is logged", buf_append_byte(&rig.nodes[0].log, '\0') == ERR_OK &&
-                                       strstr(rig.nodes[0].log.data, "certificate identity rejected"));
+    CHECK("the refusal is logged",
+          buf_append_byte(&rig.nodes[0].log, '\0') == ERR_OK &&
+              strstr(rig.nodes[0].log.data, "certificate identity rejected"));
     CHECK_SIZE("and left no trace",
                rig_lines(&rig.nodes[0], (const char *const[]){"shard-b", NULL}), 0);
     rig_close();
@@ -59,13 +60,13 @@ TEST(a_registration_is_audited_under_the_shards_name)
     rig_close();
 }
 
-/* T10, T11, T12 and more: empty requests, so that who is allowed hears of the arguments, or OK. */
+/* T10, T11, T12 and more. Requests are empty, so an allowed caller gets an argument error or OK. */
 enum access { SHARDS_ONLY, WRITES, READS };
 static const struct {
     const char *method;
     const ProtobufCMessageDescriptor *input;
     enum access access;
-    enum grpc_status allowed; /* what an empty request gets */
+    enum grpc_status allowed; /* the answer to an empty request */
 } methods[] = {
     {"ReportShard", &bigfleet__v1alpha1__shard_report__descriptor, SHARDS_ONLY,
      GRPC_INVALID_ARGUMENT},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Domains between two owners, and shards that own the same machines: design.md section 6. */
+/* Domains that move between two owners, and shards that own the same machines: design.md section 6.
+ * */
 #include "service_rig.h"
 
 #include <stdio.h>
@@ -57,7 +58,7 @@ static const Muster__V1__ListOwnershipIssuesResponse *issues(void)
                        &muster__v1__list_ownership_issues_response__descriptor);
 }
 
-/* The id of the UnassignDomain that a report is answered with; "" when there is none. */
+/* The id of the UnassignDomain in the answer to a report; "" when there is none. */
 static const char *instructed_to_leave(struct rig_report report)
 {
     static char id[64];
@@ -109,20 +110,22 @@ TEST(an_unassignment_outlives_the_leader_that_took_it)
     rig_report((struct rig_report){.shard = "b", .cycle = 1});
     CHECK_U64("owned", rig_assign("z", "1", "a"), GRPC_OK);
     CHECK_U64("taken away", rig_unassign("z", "1"), GRPC_OK);
-    for (int i = 0; i < 3; i++) { /* the shard reports to none of them */
+    for (int i = 0; i < 3; i++) { /* the shard reports to none of these leaders */
         change_leader();
         CHECK_U64("not to another", rig_assign("z", "1", "b"), GRPC_FAILED_PRECONDITION);
     }
     CHECK_SIZE("listed", issues()->n_leaving, 1);
-    CHECK_TEXT("whose", issues()->leaving[0]->shard_id, "a");
-    snprintf(id, sizeof id, "%s", instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
+    CHECK_TEXT("the owner", issues()->leaving[0]->shard_id, "a");
+    snprintf(id, sizeof id, "%s",
+             instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
     CHECK("instructed by a leader that did not take it", id[0]);
     CHECK_U64("not acknowledged", rig_assign("z", "1", "b"), GRPC_FAILED_PRECONDITION);
     report_ack("a", 3, id, ACCEPTED);
     CHECK_SIZE("given up", issues()->n_leaving, 0);
     CHECK_SIZE("an event", RIG_LINES(rig_leader(), "\"event\":\"domain-given-up\""), 1);
     CHECK_U64("free", rig_assign("z", "1", "b"), GRPC_OK);
-    CHECK_TEXT("reported once", instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}), "");
+    CHECK_TEXT("reported once", instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}),
+               "");
     rig_close();
 }
 
@@ -172,7 +175,7 @@ static bool is_instructed_to_take(const Bigfleet__V1alpha1__ReportAck *ack)
     return false;
 }
 
-TEST(a_domain_that_a_shard_was_never_told_of_does_not_limit_it)
+TEST(a_domain_that_a_shard_was_never_sent_does_not_limit_it)
 {
     struct rig_report a = {.shard = "a", .scope = everything, .cycle = 1};
 
@@ -195,9 +198,9 @@ TEST(a_domain_that_a_shard_was_never_told_of_does_not_limit_it)
     rig_close();
 }
 
-/* The shard may have carried it out and lost its disk since: another shard gets the domain only when
- * a person says so. */
-TEST(a_domain_that_a_shard_was_told_of_stays_leaving_until_it_accepts)
+/* The shard may have applied the assignment and lost its disk since: another shard gets the domain
+ * only when an operator forces it. */
+TEST(a_domain_that_a_shard_was_sent_stays_leaving_until_it_accepts)
 {
     struct rig_report a = {.shard = "a", .scope = everything, .cycle = 1};
     char id[64];
@@ -229,8 +232,8 @@ TEST(a_domain_that_a_shard_was_told_of_stays_leaving_until_it_accepts)
 
 /* -- domains of other shards -- */
 
-/* As after a restore of tables from before a domain moved. */
-TEST(a_shard_that_acts_on_a_domain_of_another_shard_is_found_and_told)
+/* The case after a restore of tables from before a domain moved. */
+TEST(a_shard_that_acts_on_a_domain_of_another_shard_is_found_and_notified)
 {
     struct rig_report a = {.shard = "a", .cycle = 1, .key = "z", .value = "1"};
     struct rig_report b = {.shard = "b", .cycle = 1, .key = "z", .value = "1"};
@@ -253,12 +256,12 @@ TEST(a_shard_that_acts_on_a_domain_of_another_shard_is_found_and_told)
                          "\"owner\":\"a\""),
                1);
     CHECK_SIZE("listed", issues()->n_contested, 1);
-    CHECK_TEXT("who", issues()->contested[0]->shard_id, "b");
-    CHECK_TEXT("whose", issues()->contested[0]->owner_id, "a");
+    CHECK_TEXT("the shard", issues()->contested[0]->shard_id, "b");
+    CHECK_TEXT("the owner", issues()->contested[0]->owner_id, "a");
     CHECK_TEXT("which", issues()->contested[0]->topology_value, "1");
     b.ack = id;
     b.outcome = FAILED;
-    b.key = NULL; /* off its disk, and machines serve there */
+    b.key = NULL; /* the domain is gone from the shard's disk, but machines still serve there */
     for (b.cycle = 3; b.cycle < 6; b.cycle++) rig_report(b);
     CHECK_TEXT("why", issues()->contested[0]->reason, "because");
     b.outcome = ACCEPTED;
@@ -270,8 +273,8 @@ TEST(a_shard_that_acts_on_a_domain_of_another_shard_is_found_and_told)
     rig_close();
 }
 
-/* A domain that moves is no conflict: its last shard may have it until it acknowledges. */
-TEST(a_leaving_domain_is_told_once)
+/* A domain that moves is no conflict: its last shard may keep it until it acknowledges. */
+TEST(a_leaving_domain_is_sent_once)
 {
     struct rig_report a = {.shard = "a", .cycle = 1, .key = "z", .value = "1"};
 
@@ -290,7 +293,7 @@ TEST(a_leaving_domain_is_told_once)
 }
 
 /* The acknowledgement of the first unassignment must not end the second. */
-TEST(a_domain_that_was_given_back_is_acknowledged_anew)
+TEST(a_domain_that_was_returned_is_acknowledged_again)
 {
     char first[64];
 
@@ -302,10 +305,11 @@ TEST(a_domain_that_was_given_back_is_acknowledged_anew)
              instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
     CHECK_U64("given back", rig_assign("z", "1", "a"), GRPC_OK);
     CHECK_SIZE("not leaving", issues()->n_leaving, 0);
-    CHECK_U64("taken away anew", rig_unassign("z", "1"), GRPC_OK);
+    CHECK_U64("taken away again", rig_unassign("z", "1"), GRPC_OK);
     report_ack("a", 3, first, ACCEPTED);
     CHECK_SIZE("still leaving", issues()->n_leaving, 1);
-    report_ack("a", 5, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}), ACCEPTED);
+    report_ack("a", 5, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}),
+               ACCEPTED);
     CHECK_SIZE("given up", issues()->n_leaving, 0);
     rig_close();
 }
@@ -321,7 +325,8 @@ TEST(a_forced_assignment_leaves_the_mark_until_the_last_owner_acknowledged)
     CHECK_SIZE("audited", RIG_LINES(rig_leader(), "\"audit\":\"AssignDomain\"", "\"force\":true"),
                1);
     CHECK_TEXT("both are shown", issues()->leaving[0]->owner_id, "b");
-    report_ack("a", 3, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}), ACCEPTED);
+    report_ack("a", 3, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}),
+               ACCEPTED);
     CHECK_SIZE("given up", issues()->n_leaving, 0);
     rig_close();
 }
@@ -379,12 +384,14 @@ TEST(a_removed_shard_that_reports_again_gives_its_domains_up)
     CHECK_U64("forced", try_remove("a", true)->status, GRPC_OK);
     CHECK_SIZE("both", issues()->n_leaving, 2);
     CHECK_U64("not to another", rig_assign("z", "1", "b"), GRPC_FAILED_PRECONDITION);
-    snprintf(id, sizeof id, "%s", instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
+    snprintf(id, sizeof id, "%s",
+             instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
     CHECK("instructed with the report that registers it", id[0]);
     CHECK_SIZE("of both", rig_instructions("a")->n_instructions, 2);
     report_ack("a", 3, id, ACCEPTED);
     CHECK_SIZE("one is left", issues()->n_leaving, 1);
-    report_ack("a", 5, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}), ACCEPTED);
+    report_ack("a", 5, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}),
+               ACCEPTED);
     CHECK_SIZE("none", issues()->n_leaving, 0);
     CHECK_U64("free", rig_assign("z", "1", "b"), GRPC_OK);
     CHECK_U64("free", rig_assign("z", "2", "b"), GRPC_OK);
@@ -412,13 +419,13 @@ TEST(two_processes_under_one_shard_id_are_found_and_so_is_their_end)
                1);
     CHECK_SIZE("listed", issues()->n_duplicates, 1);
     CHECK_SIZE("both", issues()->duplicates[0]->n_processes, 2);
-    snprintf(
-        id, sizeof id, "%s",
-        instructed_to_leave((struct rig_report){.shard = "s", .address = "h:1", .epoch = 1, .cycle = 6}));
+    snprintf(id, sizeof id, "%s",
+             instructed_to_leave(
+                 (struct rig_report){.shard = "s", .address = "h:1", .epoch = 1, .cycle = 6}));
     rig_report((struct rig_report){
         .shard = "s", .address = "h:1", .epoch = 1, .cycle = 7, .ack = id, .outcome = ACCEPTED});
     rig_run(500);
-    CHECK_SIZE("one speaks not for the other", issues()->n_leaving, 1);
+    CHECK_SIZE("one report does not count for the other shard", issues()->n_leaving, 1);
     for (int64_t cycle = 8; cycle < 18; cycle++) {
         rig_report((struct rig_report){.shard = "s", .address = "h:1", .epoch = 1, .cycle = cycle});
         rig_run(SILENT_MS / 5);
@@ -446,7 +453,7 @@ TEST(shards_without_domains_on_one_provider_are_found)
     rig_report(e);
     rig_run(7000);
     CHECK("another provider, or no domain left", metric("muster_coordinator_shards_unscoped") == 0);
-    rig_report(b); /* an original one does not say its scope: the tables decide */
+    rig_report(b); /* an original shard reports no scope: the tables decide */
     rig_run(7000);
     CHECK("two", metric("muster_coordinator_shards_unscoped") == 2);
     CHECK_SIZE("an event",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three coordinators: who answers, what a new leader knows, what a cut one may not say. */
+/* Three coordinators: which replica answers, what a new leader knows, and what a leader that is cut
+ * off must not answer. */
 #include "service_rig.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static bool is_true(void *flag)
     return *(bool *)flag;
 }
 
-/* Gives leadership up and waits until the next one may be asked. */
+/* Hands leadership over and waits until the next leader serves requests. */
 static struct rig_node *change_leader(void)
 {
     struct rig_node *old = rig_leader(), *to = rig_other(old);
@@ -100,19 +101,19 @@ TEST(a_new_leader_begins_with_nothing_and_so_does_an_old_one)
     CHECK_SIZE("a report", rig_reports("")->n_reports, 1);
     second = change_leader();
     CHECK_SIZE("the table is there", rig_shards()->n_shards, 1);
-    CHECK_I64("heard of by nobody yet", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
+    CHECK_I64("no contact with any shard yet", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
     CHECK_SIZE("no report", rig_reports("")->n_reports, 0);
     CHECK_SIZE("no instruction", rig_instructions("")->n_instructions, 0);
     CHECK("the old one shows no queue",
           !rig_metric(first, "bigfleet_coordinator_pending_instructions{shard=\"s\"}", &value));
-    CHECK("but counts what it dropped",
+    CHECK("but counts the dropped ones",
           metric(first, "muster_coordinator_instructions_dropped_total{reason=\"term\"}") == 1);
     rig_report((struct rig_report){.shard = "s", .epoch = 3, .cycle = 1, .total = 4});
-    CHECK_I64("order begins anew", rig_reports("")->reports[0]->summary->total_machines, 4);
+    CHECK_I64("the order restarts", rig_reports("")->reports[0]->summary->total_machines, 4);
     while (rig_leader() != first) change_leader();
     CHECK_SIZE("nor is anything left of its first time", rig_reports("")->n_reports, 0);
     CHECK_SIZE("of its first time", rig_instructions("")->n_instructions, 0);
-    CHECK_I64("or heard of", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
+    CHECK_I64("or had contact", rig_shards()->shards[0]->last_heartbeat_unix_ns, 0);
     CHECK("another one", second != first);
     rig_close();
 }
@@ -149,7 +150,7 @@ TEST(leadership_and_members_are_events)
     CHECK("lost", RIG_LINES(first, "\"event\":\"leadership-lost\"") >= 1);
     CHECK("gained", RIG_LINES(second, "\"event\":\"leadership-gained\"") >= 1);
     for (size_t i = 0; i < 3; i++) {
-        CHECK("each heard of both", RIG_LINES(&rig.nodes[i], "\"event\":\"leader-changed\"") >= 2);
+        CHECK("each knows both", RIG_LINES(&rig.nodes[i], "\"event\":\"leader-changed\"") >= 2);
         CHECK_SIZE("members", RIG_LINES(&rig.nodes[i], "members-changed", "\"voters\":3", "a:7791"),
                    1);
     }
@@ -185,8 +186,8 @@ TEST(a_read_after_a_change_of_leaders_sees_what_was_acknowledged)
     rig_close();
 }
 
-/* The leader, cut from the others a moment after it had answered each client: they are connected,
- * and it has yet to notice. */
+/* Cuts the leader off just after it answered each client: the clients are connected, and the leader
+ * has not noticed yet. */
 static struct rig_node *cut_leader(size_t clients)
 {
     struct rig_node *leader = rig_leader();
@@ -201,7 +202,7 @@ static struct rig_node *cut_leader(size_t clients)
     return leader;
 }
 
-/* The old leader is cut from the others, still takes itself for one, and a client asks it. */
+/* The old leader is cut off, still claims to lead, and a client asks it. */
 TEST(a_cut_leader_answers_nothing)
 {
     struct rig_answer read, report, write;
@@ -230,7 +231,7 @@ TEST(a_cut_leader_answers_nothing)
     CHECK("no read", read.status != GRPC_OK);
     CHECK("no report", report.status != GRPC_OK);
     CHECK_ERR("the write is a don't know", write.err, ERR_UNKNOWN);
-    CHECK_U64("as the original says it", write.status, GRPC_UNAVAILABLE);
+    CHECK_U64("the original's text", write.status, GRPC_UNAVAILABLE);
     CHECK_TEXT("and never a no", write.applied, "(none)");
     rig_cut(old, false);
     rig_run(3000);
@@ -241,7 +242,8 @@ TEST(a_cut_leader_answers_nothing)
     rig_close();
 }
 
-/* A leader that cannot be proved one gives up after wait_ms and says that nothing was done. */
+/* A leader that cannot confirm its leadership gives up after wait_ms and answers that nothing was
+ * done. */
 TEST(a_read_without_a_majority_ends_in_time)
 {
     struct rig_answer *answer;
@@ -277,7 +279,7 @@ TEST(a_write_without_a_majority_ends_in_time)
     rig_close();
 }
 
-TEST(calls_past_the_limit_are_told_so)
+TEST(calls_past_the_limit_get_its_error)
 {
     struct rig_answer answers[3];
     struct rig_node *old;
@@ -289,7 +291,7 @@ TEST(calls_past_the_limit_are_told_so)
         rig_start(&answers[i], (struct rig_call){.node = old, .client = i}, "ListShards",
                   &list_shards.base);
     rig_run(30);
-    for (size_t i = 0; i < 3; i++) { /* whichever came last */
+    for (size_t i = 0; i < 3; i++) { /* in any order */
         if (!answers[i].done) continue;
         full++;
         CHECK_U64("full", answers[i].status, GRPC_RESOURCE_EXHAUSTED);
@@ -343,7 +345,7 @@ static bool somebody_leads_unready(void *context)
     return false;
 }
 
-/* A leader whose first own entry is not committed yet: found, and cut before it can be. */
+/* Finds a leader whose first own entry is not committed yet, and cuts it off before the commit. */
 static void find_unready(void)
 {
     CHECK("elected", sim_wait(rig.sim, somebody_leads_unready, NULL, RIG_WAIT_MS) == SIM_REACHED);
@@ -381,7 +383,7 @@ TEST(calls_that_waited_for_nothing_are_sent_on)
     rig_open((struct rig_options){.nodes = 3});
     find_unready();
     rig_start(&read, (struct rig_call){.node = unready}, "ListShards", &list_shards.base);
-    rig_wait(&read); /* it steps down: nobody answers it */
+    rig_wait(&read); /* it steps down, because no replica answers it */
     CHECK_U64("not the leader", read.status, GRPC_FAILED_PRECONDITION);
     rig_answer_deinit(&read);
     rig_close();
@@ -402,7 +404,7 @@ TEST(a_call_waits_no_longer_than_it_should)
     rig_close();
 }
 
-TEST(shards_silent_under_the_last_leader_are_counted_anew)
+TEST(shards_silent_under_the_last_leader_are_counted_again)
 {
     struct rig_node *next;
 
@@ -417,8 +419,8 @@ TEST(shards_silent_under_the_last_leader_are_counted_anew)
     rig_close();
 }
 
-/* A client whose answer was lost asks the next leader, under the same id. */
-TEST(a_repeat_under_the_same_id_is_applied_once_whoever_leads)
+/* A client whose answer was lost asks the next leader with the same id. */
+TEST(a_repeat_under_the_same_id_is_applied_once_under_any_leader)
 {
     Muster__V1__AddShardRequest add = MUSTER__V1__ADD_SHARD_REQUEST__INIT;
     Bigfleet__V1alpha1__RemoveShardRequest remove = BIGFLEET__V1ALPHA1__REMOVE_SHARD_REQUEST__INIT;
@@ -440,8 +442,8 @@ TEST(a_repeat_under_the_same_id_is_applied_once_whoever_leads)
     rig_close();
 }
 
-/* Proxies hand one id on to all calls of a trace, and scripts use one for several commands: what
- * was not asked for before is no repeat. */
+/* Proxies pass one id to all calls of a trace, and scripts use one id for several commands: a new
+ * request under a known id is no repeat. */
 TEST(another_request_under_the_same_id_is_applied)
 {
     static const char *const values[] = {"r-1", "r-2", "r-1"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's soft state: which report is newer, what goes out in which order, who is silent. */
+/* The leader's soft state: the order of reports, the queue of instructions, and silent shards. */
 #include <stdio.h>
 
 #include "fleet/shard_reports.h"
@@ -104,7 +104,8 @@ static const char *queue_of(const char *shard)
     return text;
 }
 
-/* Each row: what is kept is (1, 10, "old", shortfalls "xy"); then comes this; then this is kept. */
+/* Each row: the kept report is (1, 10, "old", shortfalls "xy"); this report arrives; this one is
+ * kept afterwards. */
 static const struct {
     const char *why;
     int64_t epoch, cycle;
@@ -141,7 +142,7 @@ TEST(reports_are_ordered_by_epoch_then_cycle)
         CHECK(orders[i].why, got->has_summary);
         CHECK(orders[i].why, (got->shortfall_count > 0) == (orders[i].kept_shortfalls[0] != '\0'));
         CHECK_I64(orders[i].why, got->summary_cycle, orders[i].kept_cycle);
-        CHECK_U64("heard of, late or not", got->heard_at.ms, 7);
+        CHECK_U64("contact, late or not", got->heard_at.ms, 7);
         close_reports();
     }
 }
@@ -157,8 +158,9 @@ TEST(a_report_without_data_still_makes_older_ones_late)
     close_reports();
 }
 
-/* Its epoch is back at 1, its cycle too; it would be late for as long as it had run before. */
-TEST(a_shard_that_lost_its_disk_is_late_only_until_nobody_is_ahead)
+/* Its epoch and cycle are back at 1, so its reports would count as late for as long as it had run
+ * before. */
+TEST(a_shard_that_lost_its_disk_is_late_only_until_no_report_is_ahead)
 {
     open_reports((struct reports_options){.silent_after_ms = 100});
     add("shard-a", 0);
@@ -201,7 +203,7 @@ TEST(a_hundred_shortfalls_are_kept)
     close_reports();
 }
 
-TEST(the_first_report_of_a_term_is_told_apart)
+TEST(the_first_report_of_a_term_is_marked)
 {
     open_reports((struct reports_options){0});
     add("shard-a", 0);
@@ -225,7 +227,7 @@ TEST(a_report_of_an_unknown_shard_is_refused)
     close_reports();
 }
 
-TEST(what_is_too_much_is_refused_and_changes_nothing)
+TEST(a_report_over_a_limit_is_refused_and_changes_nothing)
 {
     static char large[REPORTS_REPORT_MAX + 1];
     struct shard_report report = {
@@ -241,7 +243,7 @@ TEST(what_is_too_much_is_refused_and_changes_nothing)
     report.summary = str_of(large, 101);
     CHECK_ERR("of all", reports_take(reports, &report, at(2), &taken), ERR_FULL);
     CHECK_STR("the old one stays", find("shard-a")->summary, STR("s"));
-    CHECK_U64("and was not heard of", find("shard-a")->heard_at.ms, 1);
+    CHECK_U64("and no contact was recorded", find("shard-a")->heard_at.ms, 1);
     add("shard-b", 2);
     CHECK_ERR("shards", reports_add(reports, STR("shard-c"), at(2)), ERR_FULL);
     CHECK_OK("one", queue("shard-a", "one", "", 7, 1));
@@ -299,7 +301,7 @@ TEST(the_newest_word_about_a_topic_is_the_only_one)
     CHECK_TEXT("in place of the older", queue_of("shard-a"), "other unassign ");
     CHECK_OK("id of one, topic of the other", queue("shard-a", "other", "rack=1", 7, 4));
     CHECK_TEXT("replaces both", queue_of("shard-a"), "other ");
-    CHECK("an ack of what was replaced is of nothing", !ack(STR("shard-a"), STR("assign")));
+    CHECK("an ack of a replaced instruction has no effect", !ack(STR("shard-a"), STR("assign")));
     close_reports();
 }
 
@@ -340,7 +342,7 @@ TEST(a_new_term_forgets_everything_but_the_sequence)
     close_reports();
 }
 
-TEST(a_removed_shard_takes_its_queue_along)
+TEST(a_removed_shard_loses_its_queue)
 {
     open_reports((struct reports_options){0});
     add("shard-a", 0);
@@ -353,7 +355,7 @@ TEST(a_removed_shard_takes_its_queue_along)
     close_reports();
 }
 
-TEST(silence_is_told_once_longest_first)
+TEST(silence_is_reported_once_longest_first)
 {
     const struct reported_shard *got;
 
@@ -361,7 +363,7 @@ TEST(silence_is_told_once_longest_first)
     add("shard-a", 0);
     add("shard-b", 10);
     add("shard-c", 20);
-    add("shard-c", 45); /* known: counts from when it was added */
+    add("shard-c", 45); /* known: silence counts from the time it was added */
     take("shard-a", 1, 1, "s", "", 50);
     CHECK("not yet", !(got = reports_silent(reports, at(109))));
     CHECK("now", (got = reports_silent(reports, at(120))));
@@ -372,16 +374,16 @@ TEST(silence_is_told_once_longest_first)
     CHECK_SIZE("two", reports->silent_count, 2);
     CHECK("shown", find("shard-b")->silent && !find("shard-a")->silent);
     CHECK("it is back", take("shard-b", 1, 1, "s", "", 150).back);
-    CHECK("and says so once", !take("shard-b", 1, 2, "s", "", 151).back);
+    CHECK("and reports it once", !take("shard-b", 1, 2, "s", "", 151).back);
     CHECK_SIZE("one", reports->silent_count, 1);
     reports_remove(reports, STR("shard-c"));
     CHECK_SIZE("none", reports->silent_count, 0);
     CHECK("silent again", (got = reports_silent(reports, at(1000))));
-    CHECK_STR("who was heard of first", got->id, STR("shard-a"));
+    CHECK_STR("the earliest contact", got->id, STR("shard-a"));
     close_reports();
 }
 
-/* -- processes under one id -- */
+/* -- several processes with one id -- */
 static struct report_taken hear(uint64_t process, const char *address, int64_t epoch, int64_t cycle,
                                 uint64_t ms)
 {
@@ -407,7 +409,7 @@ static size_t processes_of(const char *shard,
     return count;
 }
 
-/* What distinguishes two processes: the first report of a conflict is the fifth. */
+/* Differences between two processes: the first report of a conflict is the fifth. */
 TEST(two_processes_that_take_turns_are_a_conflict)
 {
     static const struct {
@@ -460,7 +462,7 @@ TEST(restarts_repeats_and_one_late_report_are_no_conflict)
     close_reports();
 }
 
-/* Two processes, one of which was restarted: the list names two, not three. */
+/* Two processes, one of which restarted: the list names two, not three. */
 TEST(a_restart_replaces_the_process_of_its_address)
 {
     struct shard_process processes[REPORTS_PROCESSES_MAX];
@@ -491,7 +493,7 @@ TEST(a_conflict_is_over_when_one_process_alone_reported_for_the_silence_time)
     hear(1, "h:1", 1, 20, 900);
     CHECK("not yet", !(shard = reports_conflict_over(reports, at(1000))));
     CHECK("over", (shard = reports_conflict_over(reports, at(1100))));
-    CHECK_STR("whose", shard->id, STR("s"));
+    CHECK_STR("the shard", shard->id, STR("s"));
     CHECK("reported once", !(shard = reports_conflict_over(reports, at(1100))));
     CHECK_SIZE("the one that is left", processes_of("s", processes), 1);
     CHECK("it goes on alone", !hear(1, "h:1", 1, 21, 1200).conflict);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state as JSON: golden bytes, what a reader forgives, what it drops and says, and that writing
- * and reading give the same tables wherever the bytes are cut. */
+/* The state as JSON: golden bytes, accepted deviations, dropped rows and their report, and equal
+ * tables after a write and a read cut at any byte. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ static enum err read_once(struct str text, size_t piece, const struct fleet_stat
     return err;
 }
 
-/* And what came before its shards again. */
+/* Reads the state again, in pieces. */
 static enum err read_state(struct str text, size_t piece, const struct fleet_state_options *options,
                            struct fleet_state_summary *ret_summary, struct note *note)
 {
@@ -145,7 +145,7 @@ TEST(the_state_is_written_byte_for_byte)
     fleet_close(fleet);
 }
 
-TEST(what_is_written_is_read_back_wherever_it_is_cut)
+TEST(a_written_state_is_read_back_at_every_cut)
 {
     struct fleet *fleet = open_fleet();
     struct fleet_state_summary summary;
@@ -178,7 +178,7 @@ TEST(what_is_written_is_read_back_wherever_it_is_cut)
     fleet_close(fleet);
 }
 
-/* Domain rack=2 is leaving b, which is no longer registered. */
+/* Domain rack=2 is leaving b, which is not registered any more. */
 TEST(leaving_domains_are_a_member_of_their_own_that_is_there_only_when_there_are_any)
 {
     static const char member[] =
@@ -229,7 +229,7 @@ static const struct {
     const char *why, *text;
     enum err err;
     unsigned shards, clusters, domains; /* taken */
-    const char *drops;                  /* or the note of an error */
+    const char *drops;                  /* or the error's note */
 } reads[] = {
     {"D3: keys in lower case, nothing but an id", "{\"shards\":[{\"id\":\"shard-a\"}]}", ERR_OK, 1,
      0, 0, ""},
@@ -306,7 +306,7 @@ static const struct {
      0, 0, 0, "state: offset 43: the seal's hash is no hash"},
 };
 
-TEST(a_foreign_state_is_read_by_the_rules_of_writing_and_what_is_dropped_is_told)
+TEST(a_foreign_state_is_read_by_the_rules_of_writing_and_dropped_rows_are_reported)
 {
     for (size_t i = 0; i < ARRAY_LEN(reads); i++) {
         struct fleet *fleet = open_fleet();
@@ -361,7 +361,7 @@ TEST(our_own_snapshots_must_be_whole_to_the_last_row)
     }
 }
 
-/* Commands between the slices of a snapshot: it is of the moment it was begun. */
+/* Commands between the slices of a snapshot: the snapshot has the state of its start. */
 TEST(a_snapshot_taken_while_commands_go_on_is_the_state_it_began_with)
 {
     struct fleet *fleet = open_fleet();

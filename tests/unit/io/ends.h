@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two ends of a connection as a test sees them: what came, how it ended, what to do when. */
+/* The two ends of a connection: received bytes, the end of the connection, and when the test acts.
+ * */
 #ifndef TESTS_UNIT_IO_ENDS_H
 #define TESTS_UNIT_IO_ENDS_H
 #include <stdio.h>
@@ -17,7 +18,7 @@ struct end {
     void (*on_end)(struct end *end);
     unsigned opened, drained, ended, closed;
     uint64_t got;
-    char last[256]; /* what came last, as text */
+    char last[256]; /* the last received bytes as text */
     enum err why;
     struct note note;
     char peer[80];
@@ -104,7 +105,7 @@ static inline void server_on_accept(void *owner, struct stream *own_stream)
         listener_close(server->listener);
         server->listener = NULL;
     }
-    if (end->close_when == IN_ACCEPT) { /* before it was started: nobody is notified */
+    if (end->close_when == IN_ACCEPT) { /* before it was started: on_closed is not called */
         stream_close(own_stream);
         end->stream = NULL;
         return;

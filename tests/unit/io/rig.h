@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A real loop for a test: opened, run until something is true or far too much time went by, closed,
- * with every file it opened closed again. */
+/* A real loop for a test: opened, run until a condition holds or a deadline passes, closed;
+ * afterwards every file that it opened is closed. */
 #ifndef TESTS_UNIT_IO_RIG_H
 #define TESTS_UNIT_IO_RIG_H
 #include <dirent.h>
@@ -9,7 +9,7 @@
 #include "io/real.h"
 #include "lib/test.h"
 
-enum { RIG_DEADLINE_MS = 40 * 1000 }; /* against a hang only; nothing is measured by it */
+enum { RIG_DEADLINE_MS = 40 * 1000 }; /* only against a hang; the test measures nothing */
 
 struct rig {
     struct real_io *real;
@@ -41,7 +41,7 @@ static inline void rig_open(struct rig *rig)
 {
     static bool warm;
 
-    if (!warm) { /* libuv keeps one pipe per process, from the first loop on */
+    if (!warm) { /* libuv keeps one pipe per process from the first loop on */
         CHECK_OK("a loop can be had", real_io_open(&rig->real));
         real_io_close(rig->real);
         warm = true;
@@ -61,7 +61,7 @@ static inline void rig_close(struct rig *rig)
     CHECK_SIZE("every file is closed again", rig_open_files(), rig->files_before);
 }
 
-/* Runs turns until `condition`, which may use what the callbacks change. */
+/* Runs turns until `condition`, which may use values that the callbacks change. */
 #define RIG_UNTIL(why, rig, condition)                                                             \
     do {                                                                                           \
         (rig)->late = false;                                                                       \

@@ -90,7 +90,7 @@ static const struct {
     {"127.0.0.1.example:1", false},
     {"[::2]:1", false},
 };
-TEST(loopback_is_told_from_the_rest_of_the_world)
+TEST(loopback_differs_from_other_addresses)
 {
     for (size_t i = 0; i < ARRAY_LEN(places); i++)
         CHECK(places[i].address, address_is_loopback(places[i].address) == places[i].loopback);

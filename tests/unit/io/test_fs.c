@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The promises of io/fs.h, checked over the kernel's file system and over the simulated disk: what
- * is proved about code on the one holds on the other. */
+/* The contract of io/fs.h, checked on the kernel's file system and on the simulated disk, so that
+ * proofs on the simulated disk hold on the kernel's. */
 #include "io/fs.h"
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static bool next_bed(struct bed *bed, int *round)
     struct bed bed = {0};                                                                          \
     for (int round_of_bed = 0; next_bed(&bed, &round_of_bed);)
 
-/* A path in the bed; a few live at a time. */
+/* A path in the bed; up to four are valid at a time. */
 static const char *in(const struct bed *bed, const char *name)
 {
     static char paths[4][PATH_CAP];
@@ -278,7 +278,7 @@ TEST(a_handle_does_only_what_it_was_opened_for)
     }
 }
 
-TEST(a_removed_file_is_read_to_the_end_by_who_has_it_open)
+TEST(a_removed_file_is_read_to_the_end_by_its_open_handle)
 {
     EACH_BED(bed)
     {
@@ -487,7 +487,7 @@ TEST(a_file_is_read_whole_or_not_at_all)
     }
 }
 
-/* /proc shows size 0 for everything, as a file does that grew after it was asked. */
+/* /proc reports size 0 for every file, like a file that grew after the query. */
 TEST(a_file_longer_than_it_says_is_read_whole)
 {
     struct buf buf;
@@ -563,7 +563,7 @@ static const struct {
     {".f.0123abcd.tmp~", false}, {".f.0123abcg.tmp", false}, {"LOCK", false},
 };
 
-TEST(a_sweep_takes_temporaries_and_nothing_else)
+TEST(a_sweep_removes_only_temporary_files)
 {
     EACH_BED(bed)
     {
@@ -584,7 +584,7 @@ TEST(a_sweep_ends_however_much_there_is)
 {
     EACH_BED(bed)
     {
-        enum { MANY = 1500 }; /* their names fill the buffer of one round more than once */
+        enum { MANY = 1500 }; /* the names fill the buffer of one round more than once */
         char name[128];
         for (int i = 0; i < MANY; i++) {
             snprintf(name, sizeof name, ".%064d.%08x.tmp", i, (unsigned)i);
@@ -641,7 +641,7 @@ TEST(a_directory_has_one_holder)
     }
 }
 
-TEST(a_lock_that_cannot_be_had_says_why)
+TEST(a_lock_that_cannot_be_acquired_reports_the_reason)
 {
     EACH_BED(bed)
     {
@@ -659,7 +659,7 @@ TEST(a_lock_that_cannot_be_had_says_why)
     }
 }
 
-TEST(what_a_damaged_lock_file_says_is_not_repeated)
+TEST(content_of_a_damaged_lock_file_is_not_printed)
 {
     EACH_BED(bed)
     {
@@ -690,7 +690,7 @@ TEST(what_a_damaged_lock_file_says_is_not_repeated)
 
 /* -- the kernel's only -- */
 
-/* The child holds the lock, says so, and is killed: no unlock of ours ever runs. */
+/* The child takes the lock, reports that, and is killed: no unlock ever runs. */
 TEST(a_lock_is_released_when_its_holder_is_killed)
 {
     struct bed bed = {0};
@@ -706,7 +706,7 @@ TEST(a_lock_is_released_when_its_holder_is_killed)
         bool held = fs_lock_dir(bed.fs, bed.root, &lock, NULL) == ERR_OK;
         close(alive[1]);
         if (write(ready[1], held ? "y" : "n", 1) != 1) _exit(1);
-        _exit(read(alive[0], &byte, 1) != 0); /* ends when the test does, if nothing kills it */
+        _exit(read(alive[0], &byte, 1) != 0); /* ends with the test if nothing kills it */
     }
     CHECK("the child answers", read(ready[0], &byte, 1) == 1 && byte == 'y');
     CHECK_ERR("held by the child", fs_lock_dir(bed.fs, bed.root, &lock, &note), ERR_BUSY);
@@ -798,8 +798,8 @@ TEST(out_of_descriptors_is_full)
     CHECK_ERR("a limit, not a failing disk", lock_err, ERR_FULL);
 }
 
-/* As a user other than root, whichever user runs the test. */
-TEST(what_may_not_be_read_is_denied_and_need_not_be_synced)
+/* Runs as a user other than root, whichever user runs the test. */
+TEST(an_unreadable_file_is_denied_and_needs_no_sync)
 {
     enum { NOBODY = 65534 };
     struct fs *fs = fs_real();
@@ -827,7 +827,7 @@ TEST(what_may_not_be_read_is_denied_and_need_not_be_synced)
     CHECK("the place", made);
     CHECK_ERR("a directory that may be searched and not read", sync, ERR_DENIED);
     CHECK_OK("its parent was not ours to sync", there);
-    CHECK_OK("and what we make below is", below);
+    CHECK_OK("and a file created below is", below);
     CHECK_ERR("behind a shut door", secret, ERR_DENIED);
     CHECK_ERR("behind a shut door", write, ERR_DENIED);
 }

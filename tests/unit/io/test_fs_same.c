@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random calls on the kernel's file system and on the simulated disk, side by side: every answer
- * and every byte read must be equal. The few names are chosen so that calls meet often. */
+/* Random calls on the kernel's file system and on the simulated disk side by side: all answers and
+ * bytes must be equal. The names are few, so that calls collide often. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ struct pair {
     char root[SIDES][64];
     struct fs_file *files[SIDES][HANDLES];
     struct prng prng;
-    char done[160]; /* what the last step was, for the message */
+    char done[160]; /* the last step, for the failure message */
 };
 
 static const char *path(struct pair *p, int side, const char *name)
@@ -44,7 +44,7 @@ static void same(struct pair *p, const enum err err[SIDES])
     CHECK_ERR(p->done, err[1], err[0]);
 }
 
-/* -- steps: each does the same on both sides and compares -- */
+/* -- steps: each runs on both sides and compares -- */
 
 static void step_open(struct pair *p)
 {

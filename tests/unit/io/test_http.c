@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP server, seen through raw sockets and through curl. */
+/* The HTTP server against raw sockets and curl. */
 #include "io/http.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static struct http_server *server_open(void)
     return server_with((struct http_options){0});
 }
 
-/* Says back what it was asked. */
+/* Answers with the request. */
 static void echo(void *context, const struct http_request *request, struct http_response *response)
 {
     (void)context;
@@ -245,7 +245,7 @@ TEST(a_page_is_revalidated_by_its_tag_and_replaced_whole)
     client_send_c(&c, request);
     CHECK("answer", client_reply(&c, true, &reply));
     CHECK_I64("unchanged", reply.status, 304);
-    CHECK_TEXT("the tag is said again", tag, tag);
+    CHECK_TEXT("the tag is sent again", tag, tag);
     CHECK_STR("same tag", reply_header(&reply, "ETag"), str_from(tag));
 
     CHECK_OK("replace", http_publish(server, "/p", "text/plain", STR("two")));
@@ -417,7 +417,7 @@ TEST(addresses_and_files_that_do_not_work_are_named)
     CHECK_ERR("in use",
               http_open(&(struct http_options){.address = http_address(server)}, &other, &note),
               ERR_BUSY);
-    CHECK_HAS("says which", note.text, http_address(server));
+    CHECK_HAS("names it", note.text, http_address(server));
     static const char *const bad[] = {"",       "127.0.0.1",  "127.0.0.1:65536", "127.0.0.1:x",
                                       "::1:80", "300.0.0.1:0"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -433,7 +433,7 @@ TEST(addresses_and_files_that_do_not_work_are_named)
                                                .key_file = "/no/y"},
                         &other, &note),
               ERR_NOT_FOUND);
-    CHECK_HAS("says which", note.text, "/no/x");
+    CHECK_HAS("names it", note.text, "/no/x");
     http_close(server);
     http_close(NULL);
     CHECK_OK("IPv6", http_open(&(struct http_options){.address = "[::1]:0"}, &server, &note));
@@ -484,7 +484,7 @@ TEST(connections_past_the_bound_wait_and_past_the_peer_bound_are_closed)
     http_close(server);
 }
 
-TEST(a_slow_client_delays_nobody_and_is_cut_off_when_idle)
+TEST(a_slow_client_delays_no_other_and_is_closed_when_idle)
 {
     struct http_server *server = server_with((struct http_options){.idle_timeout_s = 1});
     struct client slow;
@@ -500,7 +500,7 @@ TEST(a_slow_client_delays_nobody_and_is_cut_off_when_idle)
     http_close(server);
 }
 
-TEST(a_peer_that_takes_nothing_of_its_answer_is_cut_off)
+TEST(a_peer_that_reads_nothing_of_its_answer_is_disconnected)
 {
     enum { SIZE = 12 << 20 }; /* more than the socket buffers hold */
     struct http_server *server = server_with((struct http_options){.idle_timeout_s = 1});
@@ -548,7 +548,7 @@ TEST(a_peer_that_leaves_in_the_middle_is_let_go_before_the_idle_limit)
         "GET /p HTTP/1.1\r\nHost: x\r\n",
         "",
         "POST /post HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
-        "GET /p HTTP/1.1\r\nHost: x\r\n\r\n", /* answered first; then nothing more can come */
+        "GET /p HTTP/1.1\r\nHost: x\r\n\r\n", /* answered first; no more requests can come then */
     };
     struct http_server *server = server_with((struct http_options){.keepalive_ms = 20});
     CHECK_OK("page", http_publish(server, "/p", "text/plain", STR("x")));
@@ -568,7 +568,7 @@ TEST(a_peer_that_leaves_in_the_middle_is_let_go_before_the_idle_limit)
 
 /* -- server-sent events -- */
 
-/* In the old protocol, so that no chunk header falls into the middle of an event. */
+/* HTTP/1.0, so that no chunk header splits an event. */
 static void subscribe(struct client *c, struct http_server *server, const char *extra)
 {
     char request[256];
@@ -576,7 +576,7 @@ static void subscribe(struct client *c, struct http_server *server, const char *
     CHECK("connect", client_open(c, http_address(server)));
     CHECK("subscribe", client_send_c(c, request));
     CHECK("it is an event stream", client_await(c, "Content-Type: text/event-stream\r\n"));
-    CHECK("and says so at once", client_await(c, "retry: 2000\n\n"));
+    CHECK("and sends the retry time at once", client_await(c, "retry: 2000\n\n"));
 }
 
 TEST(events_reach_every_reader_in_order_with_their_lines)
@@ -627,7 +627,7 @@ TEST(events_reach_every_reader_in_order_with_their_lines)
     client_close(&b);
 }
 
-TEST(a_reader_that_lags_loses_the_oldest_and_is_told_how_many)
+TEST(a_reader_that_lags_loses_the_oldest_and_receives_their_number)
 {
     enum { KEPT = 8, SENT = 2000 };
     struct http_server *server = server_open();
@@ -647,7 +647,10 @@ TEST(a_reader_that_lags_loses_the_oldest_and_is_told_how_many)
     CHECK_OK("last", http_channel_send(channel, STR("last"), STR("x")));
     CHECK("a quick reader is not held up by the slow one", client_await(&quick, "event: last\n"));
 
-    while (seen + dropped < SENT + 1) { /* ends: what the slow one gets adds up, or a wait fails */
+    while (
+        seen + dropped <
+        SENT +
+            1) { /* ends: the received and the dropped events of the slow reader add up, or a wait fails */
         CHECK("the slow one goes on", client_await(&slow, "event: "));
         while (slow.received.len < 16) CHECK("more", client_receive(&slow) == 1);
         if (str_starts(buf_peek(&slow.received), STR("dropped\n"))) {
@@ -772,7 +775,7 @@ static void *load_asks(void *argument)
         if (!client_open(&c, http_address(load->server))) break;
         for (int i = 0; i < 20 && client_send_c(&c, "GET /p HTTP/1.1\r\nHost: x\r\n\r\n"); i++) {
             if (!client_reply(&c, false, &reply)) break;
-            /* All of one version: the same letter throughout. */
+            /* The whole body is of one version: the same letter throughout. */
             for (size_t k = 1; k < reply.body.len; k++)
                 if (reply.body.at[k] != reply.body.at[0]) abort();
             atomic_fetch_add(&load->served, 1);
@@ -824,8 +827,7 @@ TEST(publish_send_read_and_close_at_the_same_time)
     while (atomic_load(&load.served) < 2000 || atomic_load(&load.sent) < 2000) /* work, not time */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     atomic_store(&load.stop, true);
-    for (int i = 6; i < 8; i++)
-        pthread_join(threads[i], NULL); /* no call may be under way at close */
+    for (int i = 6; i < 8; i++) pthread_join(threads[i], NULL); /* no call may run during close */
     CHECK("connect", client_open(&reader, http_address(load.server)));
     client_send_c(&reader, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n");
     CHECK("listens", client_await(&reader, "retry: 2000\n\n"));
@@ -880,7 +882,7 @@ static void count_up(void *context, const struct http_request *request,
     response->err = buf_append_c(&response->body, "x");
 }
 
-TEST(a_route_taken_away_never_runs_again)
+TEST(a_removed_route_never_runs_again)
 {
     struct http_server *server = server_open();
     pthread_t thread;
@@ -1030,7 +1032,7 @@ static wall_time now(void)
     return clock_wall(clock_real());
 }
 
-/* A directory with an authority that is a hundred days old, the pair and root files of a listener,
+/* A directory with an authority that is a hundred days old, key pair and root file of a listener,
  * and a copy of the root for clients. */
 struct site {
     char dir[PATH_LEN], cert[PATH_LEN], key[PATH_LEN], ca[PATH_LEN], trust[PATH_LEN];
@@ -1085,7 +1087,7 @@ static void site_open(struct site *site, const char *name)
         (struct http_options){.cert_file = site->cert, .key_file = site->key, .ca_file = site->ca};
 }
 
-/* Says who asks. */
+/* Answers with the caller's identity. */
 static void who(void *context, const struct http_request *request, struct http_response *response)
 {
     const struct tls_identity *identity = request->identity;
@@ -1106,7 +1108,7 @@ static struct http_server *who_server(struct http_options options)
     return server;
 }
 
-/* Asks with the certificate `name` of `caller`; no name: without one. */
+/* Sends a request with the certificate `name` of `caller`; no name: without one. */
 static void asked_by(const char *why, struct http_server *server, const struct site *trusting,
                      const struct site *caller, const char *name, const char *want)
 {
@@ -1199,7 +1201,8 @@ TEST(pair_and_authorities_are_renewed_together_or_not_at_all)
     http_close(server);
 }
 
-/* While a connection is open: other authorities, and the server notified of them. */
+/* Other authorities replace the present ones while a connection is open, and the server is
+ * notified. */
 struct change {
     struct site *site, *other;
     struct http_server *server;

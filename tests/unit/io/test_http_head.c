@@ -47,7 +47,7 @@ static const struct {
     {"a later 1.x is read as 1.1", "HTTP/1.7\r\nHost: x\r\n", false, false},
 };
 
-TEST(who_closes_follows_from_version_and_connection)
+TEST(the_closing_side_follows_from_version_and_connection_header)
 {
     for (size_t i = 0; i < ARRAY_LEN(close_cases); i++) {
         struct http_head head;
@@ -106,7 +106,7 @@ static const struct {
      HEAD("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n"), 400},
 };
 
-TEST(what_two_readers_could_read_differently_is_refused)
+TEST(ambiguous_requests_are_refused)
 {
     for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
         struct http_head head;
@@ -136,7 +136,7 @@ TEST(a_length_of_more_than_64_bits_is_as_large_as_can_be)
 
 /* -- chunks -- */
 
-/* Feeds `text` in pieces of `step` bytes. The body, or NULL when it was refused. */
+/* Feeds `text` in pieces of `step` bytes. Returns the body, or NULL when it was refused. */
 static char *unchunked(struct str text, size_t step, bool *ret_done)
 {
     struct http_chunks chunks = {.state = CHUNK_SIZE};

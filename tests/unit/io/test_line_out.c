@@ -33,18 +33,18 @@ static void fill_and_drain(int reader, int writer)
     memset(line, 'l', sizeof line);
     line[99] = '\n';
     while (line_out_write(&out, str_of(line, sizeof line)) == ERR_OK)
-        taken++; /* ends: nobody reads */
+        taken++; /* ends: there is no reader */
     CHECK_ERR("full, and it did not wait", line_out_write(&out, str_of(line, sizeof line)),
               ERR_FULL);
     drain(reader, &all);
     CHECK_OK("room again", line_out_write(&out, str_of(line, sizeof line)));
     drain(reader, &all);
-    CHECK_SIZE("what was taken arrives, whole", all.len, (taken + 1) * sizeof line);
+    CHECK_SIZE("accepted lines arrive completely", all.len, (taken + 1) * sizeof line);
     line_out_deinit(&out);
     buf_deinit(&all);
 }
 
-TEST(a_pipe_and_a_socket_that_nobody_reads_say_full)
+TEST(an_unread_pipe_and_socket_report_full)
 {
     int ends[2];
     CHECK("pipe", pipe(ends) == 0);
@@ -86,7 +86,7 @@ TEST(a_line_larger_than_the_pipe_is_finished_before_the_next)
     close(ends[1]);
 }
 
-/* A large line to a pipe that is read piece by piece; nothing is written after it. */
+/* Writes a large line to a pipe that is read in pieces; nothing is written afterwards. */
 static void large_line_by_flush(bool second_opening)
 {
     enum { LARGE = 200000 };
@@ -105,7 +105,7 @@ static void large_line_by_flush(bool second_opening)
         out.fd = ends[1];
         out.owned = false;
     }
-    alarm(30); /* a write that waits would wait for us */
+    alarm(30); /* a write that blocks would block this test */
     CHECK_OK("taken", line_out_write(&out, str_of(line, LARGE)));
     CHECK_ERR("some of it is left", line_out_flush(&out), ERR_FULL);
     do drain(ends[0], &all);
@@ -131,7 +131,7 @@ TEST(a_pipe_that_cannot_be_opened_again_is_not_waited_for)
     large_line_by_flush(false);
 }
 
-TEST(a_reader_that_is_gone_and_a_bad_descriptor_are_told)
+TEST(a_closed_reader_and_a_bad_descriptor_are_reported)
 {
     int ends[2];
     struct line_out out;

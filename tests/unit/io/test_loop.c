@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What happened, one letter each. */
+/* The events, one letter each. */
 static char story[64];
 static void letter_add(char letter)
 {
@@ -94,7 +94,7 @@ TEST(a_task_that_always_defers_itself_lets_the_turn_end)
     for (unsigned turn = 1; turn <= 10; turn++) {
         unsigned before = endless_runs, ticks = endless_ticks;
         timer_start_in(&timer, 0);
-        real_io_turn(rig.real, true); /* sleeps over nothing that was left */
+        real_io_turn(rig.real, true); /* must not sleep while work is pending */
         CHECK("the task goes on", endless_runs > before && endless_runs - before < 1000);
         CHECK("a restarted timer waits for the next turn", endless_ticks <= ticks + 1);
     }
@@ -113,7 +113,7 @@ TEST(a_waiting_turn_does_not_sleep_over_tasks)
     task_init(&task, on_first_task);
     loop_defer(rig.loop, &task);
     loop_defer(rig.loop, &task);
-    real_io_turn(rig.real, true); /* nothing else would ever wake it */
+    real_io_turn(rig.real, true); /* no other event would wake the loop */
     CHECK_TEXT("ran once, in this turn", story, "k");
     rig_close(&rig);
 }
@@ -295,7 +295,7 @@ static void spends_time(struct timer *timer)
     seen[1] = loop_now(timer->loop);
 }
 
-TEST(time_stands_still_during_a_turn)
+TEST(time_does_not_advance_during_a_turn)
 {
     open_timers((timer_fn *const[]){spends_time, on_named, on_named, on_named});
     timer_start_in(&timers[0].timer, 0);
@@ -457,7 +457,7 @@ static void blocks(struct timer *timer)
 {
     struct timespec pause = {.tv_nsec = 3 * LOOP_SLOW_NS};
     (void)timer;
-    nanosleep(&pause, NULL); /* what a preempted or blocked turn looks like */
+    nanosleep(&pause, NULL); /* simulates a preempted or blocked turn */
 }
 static struct loop_turn slow_turn;
 static unsigned slow_turns;
@@ -468,7 +468,7 @@ static void on_slow(void *context, struct loop_turn turn)
     slow_turns++;
 }
 
-TEST(the_watchdog_tells_cpu_from_waiting)
+TEST(the_watchdog_separates_cpu_from_waiting)
 {
     open_timers((timer_fn *const[]){burns_cpu, blocks, on_named, on_named});
     slow_turns = 0;
@@ -498,8 +498,7 @@ TEST(sleeping_between_turns_is_not_counted)
     mono_ns start = clock_mono_ns(loop_clock(rig.loop));
     RIG_UNTIL("fires", &rig, story[0]);
     uint64_t passed_ns = clock_mono_ns(loop_clock(rig.loop)).ns - start.ns;
-    /* Not a matter of speed: however slow the machine, the sleep is in one figure and not the
-     * other. */
+    /* Independent of the machine's speed: the sleep counts in one figure and not in the other. */
     CHECK("the turns are shorter than the time that passed by the sleep",
           loop_stats(rig.loop).wall_ns_total + 20 * NS_PER_MS < passed_ns);
     close_timers();
@@ -512,7 +511,7 @@ TEST(loops_open_and_close_without_a_trace)
         rig_close(&rig);
     }
     real_io_close(NULL);
-    CHECK_HAS("the engine says who it is", real_io_engine_version(), "1.");
+    CHECK_HAS("the log line names the engine", real_io_engine_version(), "1.");
 }
 
 TEST(randomness_and_clocks_are_there)

@@ -42,7 +42,7 @@ static void finish(void)
     listener_close(NULL);
     rig_close(&rig);
     for (int i = 0; i < MANY; i++)
-        CHECK("everyone who was started is notified", !clients[i].stream && !served[i].stream);
+        CHECK("every started end is notified", !clients[i].stream && !served[i].stream);
 }
 static const char *unix_address(const char *name)
 {
@@ -59,7 +59,7 @@ static uint16_t port_of(const char *address)
 {
     return (uint16_t)atoi(strrchr(address, ':') + 1);
 }
-/* A port on which nobody listens. */
+/* A port without a listener. */
 static uint16_t dead_port(void)
 {
     struct sockaddr_in address = loopback(0);
@@ -157,7 +157,7 @@ TEST(a_dial_into_silence_ends_at_its_deadline)
     int listening = socket(AF_INET, SOCK_STREAM, 0), fillers[4];
     char text[32];
 
-    /* A listener whose queue is full and who never accepts: the kernel drops what comes. */
+    /* A listener with a full queue that never accepts: the kernel drops further connections. */
     CHECK("bind", bind(listening, (struct sockaddr *)&address, len) == 0);
     CHECK("listen", listen(listening, 0) == 0);
     CHECK("name", getsockname(listening, (struct sockaddr *)&address, &len) == 0);
@@ -181,7 +181,7 @@ TEST(a_dial_into_silence_ends_at_its_deadline)
 
 TEST(a_name_that_does_not_exist_is_unavailable)
 {
-    setenv("RES_OPTIONS", "timeout:1 attempts:1", 1); /* a resolver that is not there costs 1 s */
+    setenv("RES_OPTIONS", "timeout:1 attempts:1", 1); /* an unreachable resolver costs 1 s */
     start((struct listen_options){0});
     end_dial(&rig, &clients[0], (struct dial_options){.address = "no-such-host.invalid:80"});
     end_dial(&rig, &clients[1],
@@ -236,7 +236,8 @@ TEST(a_dial_can_be_called_off_at_any_time)
     }
 }
 
-/* In a network of its own whose only port for outgoing connections is the one that is dialed. */
+/* Runs in a network namespace whose only port for outgoing connections is the one that is dialed.
+ * */
 static int dial_oneself(void)
 {
     struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
@@ -314,7 +315,8 @@ TEST(an_address_can_be_listened_on_again_at_once)
     snprintf(address, sizeof address, "%s", listener_address(server.listener));
     dial(0);
     RIG_UNTIL("they meet", &rig, clients[0].opened && served[0].opened);
-    stream_close(served[0].stream); /* we close first: our side lingers in the kernel */
+    stream_close(
+        served[0].stream); /* this side closes first, so the kernel keeps its port in TIME_WAIT */
     RIG_UNTIL("closed", &rig, served[0].closed);
     listener_close(server.listener);
     server_open(&rig, &server, (struct listen_options){.address = address});
@@ -358,7 +360,7 @@ TEST(without_files_a_listener_waits_instead_of_spinning)
     address = loopback(port_of(listener_address(server.listener)));
     CHECK("in the kernel's queue", connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
     low = before;
-    low.rlim_cur = 3; /* no number below this is free */
+    low.rlim_cur = 3; /* no lower descriptor is free */
     CHECK("limit", setrlimit(RLIMIT_NOFILE, &low) == 0);
     uint64_t turns_before = loop_stats(rig.loop).turns;
     bool tried = false;
@@ -397,7 +399,7 @@ TEST(a_unix_socket_is_there_while_listened_on_and_gone_after)
     CHECK("gone", lstat(path, &info) != 0 && errno == ENOENT);
 }
 
-/* What a process that was killed leaves behind. */
+/* Creates the socket file that a killed process leaves behind. */
 static void leave_stale(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -448,7 +450,7 @@ TEST(closing_leaves_a_successors_unix_socket_alone)
 
     start((struct listen_options){0});
     CHECK_OK("first", net_listen(rig.net, &options, &first, &note));
-    unlink(options.address + 5); /* somebody tidied up */
+    unlink(options.address + 5); /* another program removes it */
     CHECK_OK("second", net_listen(rig.net, &options, &second, &note));
     listener_close(first);
     server.listener = second;
@@ -459,7 +461,7 @@ TEST(closing_leaves_a_successors_unix_socket_alone)
 
 /* -- lives -- */
 
-/* More than the kernel takes, so that on_drained comes. */
+/* Writes more than the kernel takes, so that on_drained is called. */
 static void write_until_full(struct end *end)
 {
     static const char zeros[200 * 1024];

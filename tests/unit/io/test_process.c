@@ -105,8 +105,8 @@ TEST(directory_and_environment_are_as_asked)
     rig_close(&rig);
 }
 
-/* Which signals the child ignores. 32 and 33 are the C library's own: the parent of this test may
- * have left them ignored, and no program can change them. */
+/* The set of signals that the child ignores. 32 and 33 belong to the C library: the parent of this
+ * test may have ignored them, and no program can change that. */
 static uint64_t ignored_signals(void)
 {
     const char *mask = strstr(child.text, "SigIgn:\t");
@@ -117,7 +117,7 @@ static uint64_t ignored_signals(void)
 
 TEST(a_child_starts_clean)
 {
-    int leak = dup(2); /* not close-on-exec, as a careless library would */
+    int leak = dup(2); /* not close-on-exec, like a careless library's */
 
     rig_open(&rig);
     run("cat; ls /proc/self/fd | tr '\\n' ' '; echo; grep -E 'Sig(Blk|Ign)' /proc/self/status",
@@ -143,8 +143,8 @@ TEST(without_on_line_the_outputs_are_inherited)
     rig_close(&rig);
 }
 
-/* Our parent may have left it so; the kernel then keeps no exit status. */
-TEST(an_end_is_told_though_our_launcher_ignored_sigchld)
+/* The parent process may have ignored SIGCHLD; the kernel then keeps no exit status. */
+TEST(an_exit_is_reported_though_our_launcher_ignored_sigchld)
 {
     static const int flags[] = {0, SA_NOCLDWAIT};
 
@@ -160,7 +160,7 @@ TEST(an_end_is_told_though_our_launcher_ignored_sigchld)
     }
 }
 
-TEST(an_end_whose_status_somebody_else_took_is_told_as_unknown)
+TEST(an_exit_whose_status_was_already_read_is_reported_as_unknown)
 {
     struct note note = {""};
 
@@ -173,7 +173,7 @@ TEST(an_end_whose_status_somebody_else_took_is_told_as_unknown)
     rig_close(&rig);
 }
 
-TEST(a_signal_ends_a_process_and_is_told_as_one)
+TEST(a_signal_ends_a_process_and_is_reported_as_a_signal)
 {
     struct note note = {""};
 
@@ -198,7 +198,7 @@ TEST(an_ended_process_is_not_found)
 {
     struct note note = {""};
 
-    /* The child ends at once; a grandchild says go later, when only its pipe is left. */
+    /* The child exits at once; later a grandchild writes "go", when only its pipe is left. */
     rig_open(&rig);
     late_signal = ERR_OK;
     CHECK_OK("start", start((const char *const[]){"sh", "-c", "(sleep 0.3; echo go) &", NULL},
@@ -218,7 +218,7 @@ TEST(a_grandchild_that_keeps_the_pipe_is_not_waited_for)
     rig_close(&rig);
 }
 
-TEST(the_unfinished_line_of_a_pipe_that_is_kept_is_told_when_the_grace_is_over)
+TEST(the_unfinished_line_of_a_pipe_that_stays_open_is_reported_after_the_grace)
 {
     rig_open(&rig);
     run("sleep 20 & echo $!; printf 'last words'", (struct process_options){0});
@@ -262,7 +262,7 @@ static const struct {
     {"no such directory", "true", "/no/such/directory", ERR_INVALID},
     {"a name that is too long", long_name, NULL, ERR_INVALID},
 };
-TEST(what_cannot_be_started_says_why)
+TEST(a_failed_start_reports_the_reason)
 {
     memset(long_name, '/', sizeof long_name - 1);
     rig_open(&rig);
@@ -278,12 +278,12 @@ TEST(what_cannot_be_started_says_why)
     CHECK_ERR("no program at all",
               start((const char *const[]){NULL}, (struct process_options){0}, NULL), ERR_INVALID);
     real_io_turn(rig.real, false);
-    CHECK_U64("nobody is notified of what never started", child.exits, 0);
+    CHECK_U64("a process that never started is not reported", child.exits, 0);
     CHECK("no child is left", waitpid(-1, NULL, WNOHANG) == -1);
     rig_close(&rig);
 }
 
-/* A process of ours that starts a child and is killed outright. */
+/* Forks a process that starts a child and is killed. */
 static pid_t parent_that_dies(bool die_with_parent)
 {
     int fds[2];
@@ -338,7 +338,7 @@ TEST(a_child_dies_with_its_parent_when_asked_to)
     kill(orphan, SIGKILL);
 }
 
-TEST(what_a_process_with_its_own_group_started_ends_with_it)
+TEST(children_of_a_process_with_its_own_group_end_with_it)
 {
     struct note note = {""};
 
@@ -356,7 +356,7 @@ TEST(what_a_process_with_its_own_group_started_ends_with_it)
     rig_close(&rig);
 }
 
-TEST(what_is_given_stands_on_standard_input)
+TEST(the_given_bytes_arrive_on_standard_input)
 {
     enum { MANY = 300000 };
     char *text = malloc(MANY);
@@ -376,7 +376,7 @@ TEST(what_is_given_stands_on_standard_input)
     free(text);
 }
 
-TEST(a_line_without_end_is_told_when_it_is_too_long)
+TEST(a_line_without_end_is_reported_when_it_is_too_long)
 {
     const char *const argv[] = {"sh", "-c", "tr '\\0' x </dev/zero", NULL};
     struct note note = {""};
@@ -392,7 +392,7 @@ TEST(a_line_without_end_is_told_when_it_is_too_long)
     rig_close(&rig);
 }
 
-TEST(what_is_abandoned_is_killed_and_not_told)
+TEST(an_abandoned_process_is_killed_and_not_reported)
 {
     const char *const argv[] = {"sh", "-c", "trap '' TERM; echo up; while :; do sleep 100; done",
                                 NULL};
@@ -410,7 +410,7 @@ TEST(what_is_abandoned_is_killed_and_not_told)
     CHECK_U64("nobody was notified", child.exits, 0);
 }
 
-/* -- processes that outlive us -- */
+/* -- processes that outlive their parent -- */
 
 static char output_file[512];
 static struct process_name recorded;
@@ -463,7 +463,7 @@ TEST(a_detached_process_runs_only_after_it_was_written_down)
     CHECK_OK("it can be watched", process_watch(&recorded, &pidfd));
     fclose(fopen(go_file, "w"));
     ends(pidfd);
-    CHECK("who started it is notified how", process_watch_reap(pidfd, end));
+    CHECK("the starter is notified of the exit", process_watch_reap(pidfd, end));
     CHECK_TEXT("by itself", end, "exit status 0");
     CHECK("once", !process_watch_reap(pidfd, end));
     close(pidfd);
@@ -514,7 +514,7 @@ TEST(fields_of_a_stat_line_are_counted_after_the_name)
 
     CHECK_U64("field 4", process_stat_field(line, 4), 1);
     CHECK_U64("field 6", process_stat_field(line, 6), 33);
-    CHECK_U64("a word", process_stat_field(line, 3), 0);
+    CHECK_U64("a line", process_stat_field(line, 3), 0);
     CHECK_U64("past the end", process_stat_field(line, 30), 0);
     CHECK_U64("garbage", process_stat_field(STR("no bracket"), 4), 0);
 }

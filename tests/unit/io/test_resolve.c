@@ -3,7 +3,7 @@
 
 #include "lib/test.h"
 
-TEST(an_address_that_is_one_already_stands_for_itself)
+TEST(a_numeric_address_resolves_to_itself)
 {
     static const char *const same[] = {"127.0.0.1:5", "[::1]:7790", "10.20.30.40:65535"};
     for (size_t i = 0; i < ARRAY_LEN(same); i++) {
@@ -28,7 +28,7 @@ TEST(a_name_gives_each_of_its_addresses_once_with_the_port)
     }
 }
 
-TEST(what_cannot_be_looked_up_says_why)
+TEST(a_failed_lookup_reports_the_reason)
 {
     static const char *const bad[] = {"", "host", ":7790", "unix:/x", "name:notaport"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

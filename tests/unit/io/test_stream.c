@@ -35,13 +35,13 @@ static void close_pair(void)
     rig_close(&rig);
 }
 
-/* -- 64 MiB there and back through small bounds -- */
+/* -- 64 MiB in both directions through small buffers -- */
 
 enum { BOUND = 64 * 1024, PIECE = 24 * 1024, SMALL_BOUND = 4096 };
 static const uint64_t BULK = 64ull << 20;
 static uint64_t sent, stashed_most;
-static unsigned told_full;
-static struct buf stash; /* what the echo could not write yet */
+static unsigned full_count;
+static struct buf stash; /* bytes that the echo could not write yet */
 
 static char bulk_byte(uint64_t at)
 {
@@ -59,7 +59,7 @@ static void send_more(struct end *end)
         enum err err = stream_write(end->stream, parts, 2);
         CHECK("never more than the bound waits", stream_pending(end->stream) <= BOUND);
         if (err == ERR_FULL) {
-            told_full++;
+            full_count++;
             return;
         }
         CHECK_OK("write", err);
@@ -103,7 +103,7 @@ static void echo_end(struct end *end)
 
 static void run_bulk(const char *address)
 {
-    sent = stashed_most = told_full = 0;
+    sent = stashed_most = full_count = 0;
     buf_init(&stash, BOUND);
     open_pair(address, BOUND, BOUND, NULL);
     client.on_bytes = check_bulk;
@@ -116,7 +116,7 @@ static void run_bulk(const char *address)
     RIG_UNTIL("both sides end and close", &rig, client.closed && served.closed);
     CHECK_U64("all came to the server", served.got, BULK);
     CHECK_U64("and back", client.got, BULK);
-    CHECK("the producer was held", told_full > 0);
+    CHECK("the producer was held", full_count > 0);
     CHECK_ERR("orderly", client.why, ERR_CLOSED);
     CHECK_ERR("orderly", served.why, ERR_CLOSED);
     buf_deinit(&stash);
@@ -176,9 +176,9 @@ static void write_again(struct end *end)
     while (end->stream && stream_write(end->stream, &part, 1) == ERR_OK) continue;
 }
 
-/* The kernel takes hundreds of such writes; each makes room for the next, and a peer that reads
- * as fast would have it go on for ever. */
-TEST(a_peer_that_takes_everything_does_not_hold_the_turn)
+/* The kernel takes hundreds of such writes. Each write makes room for the next, so a peer that
+ * reads as fast would keep the turn going for ever. */
+TEST(a_peer_that_reads_everything_does_not_block_the_turn)
 {
     struct timer timer;
     uint64_t most = 0;
@@ -213,7 +213,7 @@ static void writes_in_hook(struct turn_hook *hook)
     hook_wrote = true;
 }
 
-TEST(what_a_turn_hook_writes_leaves_in_the_same_turn)
+TEST(bytes_written_by_a_turn_hook_are_sent_in_the_same_turn)
 {
     open_pair("127.0.0.1:0", 0, 0, NULL);
     meet();
@@ -227,7 +227,7 @@ TEST(what_a_turn_hook_writes_leaves_in_the_same_turn)
     close_pair();
 }
 
-TEST(what_is_written_before_the_connection_stands_leaves_when_it_does)
+TEST(bytes_written_before_the_connection_is_open_are_sent_when_it_opens)
 {
     open_pair("127.0.0.1:0", 100, 0, NULL);
     CHECK_OK("early", end_write(&client, "early"));
@@ -268,7 +268,7 @@ static void retry_big(struct end *end)
     end->on_drained = NULL;
 }
 
-TEST(a_refused_write_is_told_when_it_fits_even_if_less_than_half_waited)
+TEST(a_refused_write_is_notified_when_it_fits_even_if_less_than_half_waited)
 {
     static const char zeros[80];
     struct str small = str_of(zeros, 40), big = str_of(zeros, 80);
@@ -316,7 +316,7 @@ TEST(a_paused_reader_holds_the_writer_and_loses_nothing)
     open_pair("127.0.0.1:0", BOUND, 0, NULL);
     meet();
     stream_pause(served.stream);
-    for (int idle = 0; idle < 20; idle++) { /* until the kernel's own buffers are full too */
+    for (int idle = 0; idle < 20; idle++) { /* until the kernel's own buffers are full, too */
         while (!(err = stream_write(client.stream, &part, 1))) wrote += part.len, idle = 0;
         CHECK_ERR("full", err, ERR_FULL);
         real_io_turn(rig.real, false);
@@ -412,7 +412,7 @@ TEST(without_on_end_our_side_ends_with_the_peers)
     close_pair();
 }
 
-TEST(closing_drops_what_waits_and_ends_every_call)
+TEST(closing_drops_waiting_writes_and_ends_every_call)
 {
     open_pair("127.0.0.1:0", 0, 0, NULL);
     meet();
@@ -429,7 +429,7 @@ TEST(closing_drops_what_waits_and_ends_every_call)
     close_pair();
 }
 
-/* -- a peer that is none of ours -- */
+/* -- a raw peer -- */
 
 static int raw_peer(void)
 {
@@ -461,7 +461,7 @@ TEST(a_peer_that_resets_is_an_error_with_its_reason)
     RIG_UNTIL("closed", &rig, served.closed);
     CHECK_ERR("not orderly", served.why, ERR_IO);
     CHECK_HAS("reason", served.note.text, "connection reset by peer");
-    CHECK_HAS("and who", served.note.text, served.peer);
+    CHECK_HAS("and the peer", served.note.text, served.peer);
     listener_close(server.listener);
     rig_close(&rig);
 }
@@ -471,7 +471,7 @@ TEST(writing_to_a_peer_that_is_gone_fails_without_a_signal)
     open_server();
     int fd = raw_peer();
     RIG_UNTIL("accepted", &rig, served.opened);
-    stream_pause(served.stream); /* so that only writing can notice */
+    stream_pause(served.stream); /* only a write can notice the close */
     close(fd);
     for (int i = 0; i < 1000 && !served.closed; i++) {
         if (end_write(&served, "anyone?") == ERR_CLOSED) break;

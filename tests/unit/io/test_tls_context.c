@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificate files: what loads, what is refused with which words, and what a reload may change. */
+/* Certificate files: valid ones, refused ones and their errors, and the changes that a reload
+ * accepts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ static struct tls_options server_files(void)
     };
 }
 
-/* The serial the server shows to a client that trusts `root`, or why there was none. */
+/* The serial that the server shows to a client that trusts `root`, or the client's error. */
 static enum err serial_seen(struct tls_context *server_context, const struct forge_pair *root,
                             const struct forge_pair *client_pair, char serial[80])
 {
@@ -113,7 +114,7 @@ static const struct {
     {"a directory", "good.pem", "good.key.pem", ".", TLS_SERVER, false, ERR_COUNT, ""},
 };
 
-/* PKCS#8 under a password nobody is notified; any would do. */
+/* PKCS#8, encrypted under any password. */
 static void put_encrypted_key(const struct forge_pair *pair)
 {
     BIO *bio = BIO_new(BIO_s_mem());
@@ -202,7 +203,8 @@ TEST(a_chain_is_shown_with_its_intermediate)
     put("ca.pem", forge_cert(&root));
     options.peer_optional = true;
     CHECK_OK("opens", tls_context_open(fs_real(), &options, &context, NULL));
-    /* The client's own certificate comes from `middle` too, without showing it: refused. */
+    /* The client's certificate is also issued by `middle`, which the client does not send: refused.
+     * */
     CHECK_ERR("a leaf without its intermediate", serial_seen(context, &root, &leaf, serial),
               ERR_UNAUTHENTICATED);
     forge_free(&leaf);
@@ -235,7 +237,7 @@ TEST(a_reload_takes_a_good_pair_and_keeps_the_old_one_over_a_bad)
 
     changed = true;
     CHECK_OK("nothing changed", tls_context_reload(context, &changed, &note));
-    CHECK("and it says so", !changed);
+    CHECK("and reports no change", !changed);
     CHECK_U64("one load", tls_context_info(context).loads, 1);
 
     put_pair("cert.pem", "key.pem", &second);
@@ -341,7 +343,7 @@ TEST(two_roots_are_live_during_a_rotation)
     bool changed;
 
     forge_root(&old_root, "dev ca");
-    forge_root(&new_root, "dev ca"); /* the same name, as a renewed root has */
+    forge_root(&new_root, "dev ca"); /* the same name, like a renewed root */
     forge(&old_client, &old_root, &usual);
     forge(&new_client, &new_root, &usual);
     forge(&server, &old_root, &usual);

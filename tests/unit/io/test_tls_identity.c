@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who a certificate names: what is read, what is refused, and which URI counts. */
+/* The identity in a certificate: what is read, what is refused, and which URI counts. */
 #include "io/tls_identity.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS without sockets: the certificate matrix in memory, then the ways of bytes. */
+/* TLS without sockets: the certificate matrix in memory, then the byte interface. */
 #include <string.h>
 
 #include <openssl/ssl.h>
@@ -28,7 +28,7 @@ static void check_row(const struct row *row, const struct rooted *roots, enum tl
     client_context = context_of(&row->client, TLS_CLIENT, false, roots);
     tls_end_open(&server, server_context, NULL);
     tls_end_open(&client, client_context, row->name ? row->name : "localhost");
-    tls_context_unref(server_context); /* the sessions hold what they need */
+    tls_context_unref(server_context); /* the sessions hold their own references */
     tls_context_unref(client_context);
     tls_converse(&client, &server, step);
 
@@ -77,8 +77,8 @@ TEST(certificate_matrix_when_bytes_arrive_one_by_one)
     roots_free(&roots);
 }
 
-/* Every row of the matrix in which the server had refused the client's certificate. */
-TEST(a_server_that_takes_any_certificate_believes_only_good_ones)
+/* Every row of the matrix in which the server refused the client's certificate. */
+TEST(a_server_that_accepts_any_certificate_trusts_only_valid_ones)
 {
     struct rooted roots;
     size_t refused = 0;
@@ -114,7 +114,8 @@ TEST(a_server_that_takes_any_certificate_believes_only_good_ones)
     roots_free(&roots);
 }
 
-/* -- foreign peers: OpenSSL's own client, driven by hand --------------------------------------- */
+/* -- foreign peers: OpenSSL's own client, driven step by step ------------------------------------
+ * */
 
 struct raw {
     SSL_CTX *context;
@@ -227,7 +228,7 @@ TEST(no_session_can_be_resumed_and_none_renegotiated)
             CHECK("the client may ask", SSL_renegotiate(raw.ssl) == 1);
             SSL_do_handshake(raw.ssl);
             raw_converse(&raw, &server);
-            CHECK("but is not heard",
+            CHECK("but is not received",
                   SSL_num_renegotiations(raw.ssl) == 0 || !SSL_is_init_finished(raw.ssl));
         }
         raw_close(&raw);
@@ -271,7 +272,8 @@ TEST(bytes_that_are_no_tls_end_the_session)
     roots_free(&roots);
 }
 
-/* -- the ways of bytes ------------------------------------------------------------------------- */
+/* -- the byte interface --------------------------------------------------------------------------
+ * */
 
 struct joined {
     struct tls_end client, server;
@@ -364,7 +366,7 @@ TEST(input_that_is_not_read_is_kept)
     part(&j);
 }
 
-TEST(what_is_held_is_bounded)
+TEST(buffered_bytes_are_bounded)
 {
     struct joined j;
     static char much[TLS_HELD_MAX];
@@ -381,20 +383,20 @@ TEST(ending_closes_one_direction_only)
     struct joined j;
 
     join(&j);
-    CHECK_OK("last words", tls_session_write(j.client.session, STR("bye")));
+    CHECK_OK("the last bytes", tls_session_write(j.client.session, STR("bye")));
     CHECK_OK("end", tls_session_end(j.client.session));
     CHECK_OK("twice is once", tls_session_end(j.client.session));
     tls_carry(&j.client, &j.server, SIZE_MAX);
-    CHECK_STR("the words came", buf_peek(&j.server.got), STR("bye"));
+    CHECK_STR("the bytes arrived", buf_peek(&j.server.got), STR("bye"));
     CHECK("and the end", j.server.session->peer_ended);
     CHECK("not of the other direction", !j.client.session->peer_ended);
     CHECK_OK("which goes on", tls_session_write(j.server.session, STR("answer")));
     tls_carry(&j.server, &j.client, SIZE_MAX);
-    CHECK_STR("to be heard", buf_peek(&j.client.got), STR("answer"));
+    CHECK_STR("can be read", buf_peek(&j.client.got), STR("answer"));
     CHECK_OK("until it ends too", tls_session_end(j.server.session));
     tls_carry(&j.server, &j.client, SIZE_MAX);
     CHECK("in order", j.client.session->peer_ended && !j.client.err && !j.server.err);
-    CHECK_OK("what comes after the end", tls_session_feed(j.client.session, STR("rubbish")));
+    CHECK_OK("bytes after the end", tls_session_feed(j.client.session, STR("rubbish")));
     tls_end_read(&j.client);
     CHECK("and is not kept", !j.client.err && j.client.session->input.len == 0);
     part(&j);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS streams over real sockets, in what is particular to them: refusals, cuts, silence, garbage.
- */
+/* TLS streams over real sockets, only what differs from plain streams: refusals, cuts, silence,
+ * garbage. */
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -79,7 +79,8 @@ static void meet(void)
     RIG_UNTIL("they meet", &rig, client.opened && served.opened);
 }
 
-/* -- a peer whose every byte the test decides: a session by hand over a plain stream ----------- */
+/* -- a raw peer: a session without a stream of its own, over a plain stream ----------------------
+ * */
 
 static struct tls_session *hand;
 static char hand_plain[TLS_RECORD_MAX];
@@ -120,9 +121,9 @@ TEST(a_connection_cut_without_close_notify_is_an_error_and_no_end)
     meet_by_hand();
     CHECK_OK("half a story", tls_session_write(hand, STR("pay 100")));
     hand_flush();
-    stream_end(client.stream); /* the TCP way of ending: anybody on the path can do it */
+    stream_end(client.stream); /* a TCP end, which anybody on the path can forge */
     RIG_UNTIL("noticed", &rig, served.closed);
-    CHECK_TEXT("what came is delivered", served.last, "pay 100");
+    CHECK_TEXT("the received bytes are delivered", served.last, "pay 100");
     CHECK_U64("but no end", served.ended, 0);
     CHECK_ERR("an error", served.why, ERR_IO);
     CHECK_HAS("that says so", served.note.text, "without close_notify");
@@ -157,8 +158,8 @@ static void on_pause_over(struct timer *timer)
     pause_over = true;
 }
 
-/* The answer is more than the kernel holds and little enough to be all encrypted: what is left
- * waits below TLS, where the end of the stream must wait for it. */
+/* The answer is larger than the kernel's buffers but small enough to be encrypted at once: the rest
+ * waits below TLS, and the end of the stream must wait for it. */
 TEST(a_peer_that_asked_ended_and_reads_late_gets_the_whole_answer)
 {
     static char answer[384 * 1024];
@@ -218,7 +219,7 @@ TEST(peers_are_known_when_they_are_handed_over)
     RIG_UNTIL("they meet", &rig, client.opened && served.opened);
     CHECK_OK("server knows",
              tls_identity_uri(stream_peer_identity(served.stream), STR("bigfleet"), &uri));
-    CHECK_STR("whom", uri, STR("bigfleet://shard/s-1"));
+    CHECK_STR("the identity", uri, STR("bigfleet://shard/s-1"));
     CHECK_OK("client knows",
              tls_identity_uri(stream_peer_identity(client.stream), STR("bigfleet"), &uri));
     CHECK_TEXT("protocol", stream_alpn(served.stream), "h2");
@@ -245,14 +246,14 @@ static void close_on_refused(void *owner, const char *peer_address, enum err why
 {
     struct server *own = owner;
 
-    CHECK_HAS("whom", peer_address, "127.0.0.1:");
+    CHECK_HAS("the peer", peer_address, "127.0.0.1:");
     CHECK_ERR("why", why, ERR_UNAUTHENTICATED);
-    CHECK_HAS("in words", note->text, "issuer");
+    CHECK_HAS("the reason", note->text, "issuer");
     listener_close(own->listener);
     own->listener = NULL;
 }
 
-TEST(a_listener_may_be_closed_when_it_tells_of_a_refusal)
+TEST(a_listener_may_be_closed_when_it_reports_a_refusal)
 {
     begin((struct listen_options){.on_refused = close_on_refused});
     dial(for_stranger);
@@ -260,7 +261,7 @@ TEST(a_listener_may_be_closed_when_it_tells_of_a_refusal)
     finish();
 }
 
-TEST(a_server_that_is_not_who_we_dialled_is_refused)
+TEST(a_server_with_another_name_than_dialed_is_refused)
 {
     begin((struct listen_options){0});
     end_dial(&rig, &client,
@@ -303,7 +304,7 @@ TEST(bytes_that_are_no_tls_are_closed_and_counted)
     }
 }
 
-TEST(a_peer_that_says_nothing_is_closed_in_time)
+TEST(a_silent_peer_is_closed_in_time)
 {
     begin((struct listen_options){.handshake_timeout_ms = 30});
     end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener)});
@@ -334,7 +335,8 @@ TEST(a_listener_closes_with_handshakes_under_way)
     finish();
 }
 
-/* -- dialling somebody who is no TLS server ---------------------------------------------------- */
+/* -- dialling a peer that is no TLS server ------------------------------------------------------
+ * */
 
 static void answer_nonsense(struct end *end, struct str bytes)
 {
@@ -342,7 +344,7 @@ static void answer_nonsense(struct end *end, struct str bytes)
     CHECK_OK("nonsense", end_write(end, "220 mail.example ready\r\n"));
 }
 
-TEST(a_server_that_speaks_no_tls_is_an_error_of_its_own)
+TEST(a_server_without_tls_has_its_own_error)
 {
     begin((struct listen_options){0});
     listener_close(server.listener);
@@ -376,7 +378,7 @@ TEST(a_dial_that_never_connected_does_not_blame_the_handshake)
     int listening = socket(AF_INET, SOCK_STREAM, 0), fillers[4];
     char text[32], want[64];
 
-    /* A listener whose queue is full and who never accepts: the kernel drops what comes. */
+    /* A listener with a full queue that never accepts: the kernel drops further connections. */
     CHECK("bind", bind(listening, (struct sockaddr *)&address, len) == 0);
     CHECK("listen", listen(listening, 0) == 0);
     CHECK("name", getsockname(listening, (struct sockaddr *)&address, &len) == 0);
@@ -391,7 +393,7 @@ TEST(a_dial_that_never_connected_does_not_blame_the_handshake)
              (struct dial_options){.address = text, .tls = for_client, .timeout_ms = 100});
     RIG_UNTIL("given up", &rig, client.closed);
     CHECK_ERR("in time", client.why, ERR_TIMEOUT);
-    CHECK_HAS("the dial's own words", client.note.text, want);
+    CHECK_HAS("the dial's own error", client.note.text, want);
     finish();
     for (size_t i = 0; i < ARRAY_LEN(fillers); i++) close(fillers[i]);
     close(listening);
@@ -411,7 +413,7 @@ TEST(nobody_listening_is_unavailable_as_without_tls)
     finish();
 }
 
-TEST(a_dial_that_cannot_begin_says_so_at_once)
+TEST(a_dial_that_cannot_begin_fails_at_once)
 {
     struct stream *stream = NULL;
     struct note note;
@@ -424,7 +426,7 @@ TEST(a_dial_that_cannot_begin_says_so_at_once)
               net_dial(rig.net, &(struct dial_options){.address = "unix:/x", .tls = for_client},
                        &end_events, &client, &stream, &note),
               ERR_INVALID);
-    CHECK_HAS("said", note.text, "needs a name to verify");
+    CHECK_HAS("the note", note.text, "needs a name to verify");
     CHECK_ERR("too long a name",
               net_dial(rig.net,
                        &(struct dial_options){
@@ -478,7 +480,8 @@ TEST(early_bytes_of_an_accepted_stream_wait_for_its_owner)
     finish();
 }
 
-/* -- the bound, where TLS and the stream below have to agree about it -------------------------- */
+/* -- the buffer limit, shared by TLS and the stream below ----------------------------------------
+ * */
 
 enum { BOUND = 64 * 1024 };
 static unsigned retries;
@@ -488,11 +491,11 @@ static void retry_large(struct end *end)
     static char large[BOUND - 1000];
     struct str part = {large, sizeof large};
 
-    if (retries++ > 0) return; /* that is about the write below, at half the bound */
+    if (retries++ > 0) return; /* on_drained of the write below, at half the limit */
     CHECK_OK("after on_drained it fits", stream_write(end->stream, &part, 1));
 }
 
-TEST(a_write_that_needs_nearly_all_room_is_told_when_it_fits)
+TEST(a_write_that_needs_nearly_all_room_is_notified_when_it_fits)
 {
     static char piece[4096], large[BOUND - 1000];
     struct str part = {piece, sizeof piece}, whole = {large, sizeof large};

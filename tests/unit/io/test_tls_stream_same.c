@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every test of plain streams again, with TLS between the two ends; but for those that speak to a
- * raw socket or count what a cut looks like, which test_tls_stream.c has in TLS's own terms. */
+/* The tests of plain streams with TLS between the two ends. Tests that need a raw socket or count
+ * the form of a cut are in test_tls_stream.c. */
 #include "unit/io/tls_everywhere.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 static void register_for_tls(const char *name, test_fn *fn)
 {
     static const char *const plain_only[] = {
-        "closing_drops_what_waits_and_ends_every_call", /* a cut is no end */
+        "closing_drops_waiting_writes_and_ends_every_call", /* a cut is no end */
         "a_peer_that_resets_is_an_error_with_its_reason",
         "writing_to_a_peer_that_is_gone_fails_without_a_signal",
     };

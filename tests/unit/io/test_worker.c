@@ -18,7 +18,7 @@ static struct loop_worker *worker;
 static struct numbered jobs[JOBS];
 static int ran_order[JOBS], ran_count, done_order[JOBS], done_count;
 
-/* A gate the test holds shut while it arranges the queue. */
+/* A gate that the test closes while it fills the queue. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
 static void run_numbered(struct job *job)
@@ -68,7 +68,7 @@ TEST(jobs_run_in_order_on_another_thread_and_are_handed_back_in_order)
     rig_close(&rig);
 }
 
-TEST(a_full_worker_refuses_and_takes_again_after_handing_back)
+TEST(a_full_worker_refuses_jobs_until_one_is_handed_back)
 {
     open_worker(3);
     pthread_mutex_lock(&gate);
@@ -96,13 +96,13 @@ TEST(closing_waits_for_the_running_job_and_cancels_the_rest)
     jobs[0].job.run = run_entered;
     pthread_mutex_lock(&gate);
     for (int i = 0; i < 10; i++) CHECK_OK("submit", worker_submit(worker, &jobs[i].job));
-    sem_wait(&entered); /* one runs now, and its hand-back will be posted */
+    sem_wait(&entered); /* one job runs now; its completion will be posted */
     pthread_mutex_unlock(&gate);
     worker_close(worker);
     CHECK("the one that ran is waited for", jobs[0].ran);
     CHECK_I64("each is notified, once, before close returns", done_count, 10);
     for (int i = 0; i < 10; i++) {
-        CHECK_ERR("ran or cancelled, and said so", jobs[i].err,
+        CHECK_ERR("ran or was cancelled, and reported that", jobs[i].err,
                   jobs[i].ran ? ERR_OK : ERR_CANCELLED);
         CHECK_I64("in order", done_order[i], i);
     }

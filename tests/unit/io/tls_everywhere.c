@@ -14,7 +14,7 @@ __attribute__((destructor)) static void forget(void)
     tls_context_unref(contexts[TLS_CLIENT]);
 }
 
-/* Made once: what is tested is the streams. */
+/* Made once, because the test is about streams. */
 static struct tls_context *context_of(enum tls_side side)
 {
     static const struct forge_spec spec = {.names = {FORGE_NAME(URI, "bigfleet://admin"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Put before a test of plain streams, makes every dial and every listener of it speak TLS: the
- * rules of io/net.h are the same for both, so the same tests must pass. */
+/* Included before a test of plain streams, makes every dial and every listener use TLS: io/net.h
+ * has the same rules for both, so the same tests must pass. */
 #ifndef TESTS_TLS_EVERYWHERE_H
 #define TESTS_TLS_EVERYWHERE_H
 #include "io/net.h"

@@ -42,7 +42,7 @@ static void put_extension(X509 *certificate, int nid, const char *value)
 
 static void put_common_name(X509_NAME *subject, int type, struct str name)
 {
-    /* Through the entry itself: the usual call would look at the bytes. */
+    /* Sets the entry directly, because the usual call checks the bytes. */
     X509_NAME_ENTRY *entry =
         X509_NAME_ENTRY_create_by_NID(NULL, NID_commonName, type ? type : V_ASN1_UTF8STRING,
                                       (const unsigned char *)name.at, (int)name.len);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates no honest issuer makes: wrong dates, NULs in names, a hundred names, foreign
- * roots. Made with OpenSSL directly, so that the code under test does not also make its own
- * evidence. */
+/* Certificates that no correct issuer makes: wrong dates, NULs in names, a hundred names, foreign
+ * roots. Made with OpenSSL directly, so that the code under test does not make its own evidence. */
 #ifndef TESTS_TLS_FORGE_H
 #define TESTS_TLS_FORGE_H
 #include <openssl/x509.h>
@@ -9,7 +8,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* For tables: a brace where STR() is no constant. */
+/* For tables, where STR() is no constant. */
 #define FORGE_TEXT(literal)                                                                        \
     {                                                                                              \
         "" literal, sizeof(literal) - 1                                                            \
@@ -40,7 +39,7 @@ struct forge_pair {
     struct buf cert_pem, key_pem;
 };
 
-/* NULL issuer: self-signed. Aborts when OpenSSL fails: then the test can prove nothing. */
+/* NULL issuer: self-signed. Aborts when OpenSSL fails, because the test would prove nothing. */
 void forge(struct forge_pair *made, const struct forge_pair *issuer, const struct forge_spec *spec);
 void forge_root(struct forge_pair *made, const char *common_name);
 void forge_free(struct forge_pair *made);

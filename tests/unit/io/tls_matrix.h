@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate matrix: who meets whom, who refuses, and why. Run in memory and over sockets. */
+/* The certificate matrix: pairs of parties, which side refuses, and its error. Run in memory and
+ * over sockets. */
 #ifndef TESTS_TLS_MATRIX_H
 #define TESTS_TLS_MATRIX_H
 #include <stdio.h>
@@ -16,19 +17,19 @@ enum { ROOT_A = BIT(0), ROOT_B = BIT(1) };
 struct party {
     struct forge_spec spec;       /* all zero: bigfleet://admin, DNS localhost, 127.0.0.1 */
     bool from_b;                  /* signed by root B instead of A */
-    bool none;                    /* shows no certificate */
+    bool none;                    /* sends no certificate */
     unsigned trusts;              /* 0: root A */
     enum tls_version version_min; /* all zero: 1.2 */
     const char *alpn[4];
-    bool takes_any; /* a server's: whatever certificate the peer has */
+    bool takes_any; /* a server that accepts any certificate */
 };
 struct row {
     const char *why;
     struct party client, server;
     bool optional;
-    const char *name; /* that the client expects; NULL: localhost */
+    const char *name; /* the name that the client expects; NULL: localhost */
     enum err want_server, want_client;
-    const char *says; /* in the note of the side that refused first */
+    const char *says; /* part of the note of the side that refused first */
 };
 
 static const struct row matrix[] = {
@@ -200,7 +201,7 @@ static inline void matrix_to_files(const char *dir, struct tls_options *options)
     options->ca_files[0] = matrix_put(dir, options->side, 2, &options->ca_pem);
 }
 
-/* With `dir` the material goes through files there, otherwise through memory. */
+/* With `dir` keys and certificates go through files there, otherwise through memory. */
 static inline struct tls_context *context_in(const char *dir, const struct party *party,
                                              enum tls_side side, bool optional,
                                              const struct rooted *roots)

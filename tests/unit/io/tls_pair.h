@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two sessions joined back to back in memory, and what became of each. */
+/* Two sessions connected in memory, and the outcome of each. */
 #ifndef TESTS_TLS_PAIR_H
 #define TESTS_TLS_PAIR_H
 #include "io/tls_session.h"
@@ -29,7 +29,7 @@ static inline void tls_end_read(struct tls_end *end)
     } while (got > 0 || shaking);
 }
 
-/* Carries what `from` has to say to `to`, `step` bytes at a time; false when it was silent. */
+/* Moves the pending output of `from` to `to`, `step` bytes at a time; false when there was none. */
 static inline bool tls_carry(struct tls_end *from, struct tls_end *to, size_t step)
 {
     struct str out = tls_session_output(from->session);

@@ -11,7 +11,8 @@
 enum { CONNECTIONS_MAX = 64, REQUEST_MAX = 64 << 10, AWAIT_MS = 20000 };
 enum after { STAY, CLOSE, HANG };
 
-/* All memory is taken at start, so that allocation sweeps of a client do not meet the server's. */
+/* The server allocates all memory at start, so that allocation sweeps of a client do not hit the
+ * server's. */
 struct connection {
     struct server *server;
     pthread_t thread;
@@ -36,7 +37,7 @@ struct server {
     size_t connection_count;
 };
 
-/* One request with its body; false when the peer is gone. */
+/* Reads one request with its body; false when the peer closed. */
 static bool read_request(int fd, char *text)
 {
     const char *head_end = NULL;
@@ -67,7 +68,7 @@ static void *converse(void *context)
         pthread_mutex_lock(&s->lock);
         if (s->request_count == SERVER_REQUESTS_MAX) abort();
         memcpy(s->requests[s->request_count++], c->request, sizeof c->request);
-        after = CLOSE; /* nothing to say */
+        after = CLOSE; /* no answer is left */
         if (s->answers_given < s->answer_count) {
             bytes = s->answers[s->answers_given].bytes;
             len = s->answers[s->answers_given].len;

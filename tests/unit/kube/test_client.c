@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube/kube.h, one call at a time, before a server that answers oddly. */
+/* kube/kube.h, one call at a time, against a server with unusual answers. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,9 +231,9 @@ TEST(an_answer_without_end_meets_its_bound)
     (void)head;
     server_answer_bytes(server, buf_peek(&big));
     CHECK_ERR("too large", kube_get(kube, &lease, LONG_MS, &answer, &note), ERR_TOO_LARGE);
-    CHECK_HAS("says so", note.text, "16 MiB");
+    CHECK_HAS("the message", note.text, "16 MiB");
     kube_answer_deinit(&answer);
-    /* The connection with the rest of it is not used again. */
+    /* The connection with unread bytes is not used again. */
     server_answer_json(server, "200 OK", "", "{}");
     CHECK_OK("the next call is served", kube_get(kube, &lease, LONG_MS, &answer, NULL));
     kube_answer_deinit(&answer);
@@ -307,18 +307,18 @@ TEST(writes_carry_their_bodies_and_conditions)
     server_stop(server);
 }
 
-static const char *const odd_words[] = {"", "..", ".", "a/b", "a b", "a%2fb", "a\r\nX: y", "a?b"};
+static const char *const odd_names[] = {"", "..", ".", "a/b", "a b", "a%2fb", "a\r\nX: y", "a?b"};
 
 TEST(a_name_cannot_leave_its_place)
 {
     struct server *server = server_start();
     struct kube *kube = open_client(server, NULL);
 
-    for (size_t i = 0; i < ARRAY_LEN(odd_words); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(odd_names); i++) {
         struct kube_path path = lease;
         struct kube_answer answer;
-        path.name = odd_words[i];
-        CHECK_ERR(odd_words[i], kube_get(kube, &path, LONG_MS, &answer, NULL), ERR_INVALID);
+        path.name = odd_names[i];
+        CHECK_ERR(odd_names[i], kube_get(kube, &path, LONG_MS, &answer, NULL), ERR_INVALID);
         kube_answer_deinit(&answer);
     }
     CHECK_SIZE("nothing was sent", server_requests(server), 0);
@@ -331,7 +331,7 @@ static void write_token(const char *path, const char *token)
     char other[600];
     FILE *file;
 
-    /* As the kubelet does: a new file takes the old one's place. */
+    /* Replaces the file by a new one, like the kubelet. */
     snprintf(other, sizeof other, "%s.new", path);
     file = fopen(other, "w");
     CHECK("opens", file != NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube/config.h and kube/yaml_json.h: what a kubeconfig says, and what is refused. */
+/* kube/config.h and kube/yaml_json.h: valid and refused kubeconfig files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -126,7 +126,7 @@ static const struct {
      "nested too deep"},
 };
 
-TEST(what_cannot_be_done_is_refused_with_its_name)
+TEST(an_unsupported_field_is_refused_with_its_name)
 {
     for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
         struct kube_config c;
@@ -184,7 +184,7 @@ TEST(a_pod_finds_its_account)
     setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1);
     setenv("KUBERNETES_SERVICE_PORT", "443", 1);
     CHECK_ERR("no account", kube_config_find(&options, &c, &note), ERR_NOT_FOUND);
-    CHECK_HAS("says which file", note.text, "/token");
+    CHECK_HAS("names the file", note.text, "/token");
     write_file("token", "secret\n");
     write_file("ca.crt", "CA\n");
     write_file("namespace", "prod\n");
@@ -209,7 +209,7 @@ TEST(a_named_file_comes_before_the_account_and_the_account_before_home)
 
     clear_environment();
     CHECK_ERR("nothing at all", kube_config_find(&options, &c, &note), ERR_NOT_FOUND);
-    CHECK_HAS("says where it looked", note.text, "no KUBECONFIG, no service account");
+    CHECK_HAS("names the searched places", note.text, "no KUBECONFIG, no service account");
     write_file("ca.pem", "CA-FILE");
     write_file("config-a", "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
                            "clusters: [{name: c, cluster: {server: https://a,"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube/kube.h: watches that go on where they were, and those that cannot. */
+/* kube/kube.h: watches that continue at their last revision, and watches that cannot. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ static const struct {
     {"an object that is none", OK_HEAD "{\"type\":\"ADDED\",\"object\":[]}\n", ERR_PARSE, "object"},
 };
 
-TEST(what_cannot_go_on_ends_for_good_and_says_why)
+TEST(a_watch_that_cannot_continue_ends_for_good_with_the_reason)
 {
     for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
         struct scene s = begin(0);
@@ -145,12 +145,12 @@ TEST(a_wish_to_wait_is_granted)
     server_answer_json(s.server, "429 Too Many Requests", "Retry-After: 3600\r\n", "{}");
     server_answer_and_hang(s.server, OK_HEAD EVENT("ADDED", "11"));
     CHECK_ERR("waits", next_err(&s, 4 * SHORT_MS), ERR_TIMEOUT);
-    CHECK_HAS("says why", s.note.text, "429");
+    CHECK_HAS("the reason", s.note.text, "429");
     CHECK_SIZE("and asks nothing", server_requests(s.server), 1);
     end(&s);
 }
 
-TEST(a_silent_stream_is_taken_for_dead)
+TEST(a_silent_stream_counts_as_dead)
 {
     struct scene s = begin(SHORT_MS);
 
@@ -178,7 +178,7 @@ TEST(a_line_without_end_meets_its_bound)
     end(&s);
 }
 
-/* More than the buffer holds back, in lines of all sizes: nothing is lost, nothing twice. */
+/* More than the buffer holds, in lines of all sizes: nothing is lost or repeated. */
 TEST(a_flood_is_held_back_and_read_whole)
 {
     enum { EVENTS = 600, PAD = 20000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A service of one method over a replica and calls that do what the test says. */
+/* A service of one method over scripted replica calls. */
 #include "leader/leader.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { WAIT_MS = 1000, REQUESTS_MAX = 2 };
 
 /* -- the replica -- */
 
-static struct replica_status reported; /* what it says of itself */
+static struct replica_status reported; /* the replica's status */
 static struct read_ticket *reading;
 static struct proposal *proposed;
 static int cancelled, abandoned;
@@ -102,7 +102,7 @@ void rpc_call_mark(struct rpc_call *call, const char *stage)
 enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value)
 {
     CHECK_STR("the one trailer", name, STR(RPC_APPLIED_TRAILER));
-    CHECK_STR("which says no", value, STR("no"));
+    CHECK_STR("which refuses", value, STR("no"));
     call->applied_no = true;
     return ERR_OK;
 }
@@ -322,7 +322,7 @@ static void on_own_answered(struct leader_caller *caller, enum grpc_status statu
     CHECK("a status has its text", !status == !text.len);
 }
 
-TEST(a_call_of_our_own_takes_the_way_of_a_client_s)
+TEST(an_internal_call_uses_the_path_of_a_client_call)
 {
     static const struct leader_method method = {.path = "/a.B/Do", .name = "Do"};
     struct leader_caller caller = {.answered = on_own_answered};
@@ -342,7 +342,7 @@ TEST(a_call_of_our_own_takes_the_way_of_a_client_s)
     stop(3);
 }
 
-TEST(who_asks_early_waits_until_the_leader_may_be_asked)
+TEST(an_early_caller_waits_until_the_leader_is_ready)
 {
     struct rpc_call call;
 
@@ -357,7 +357,7 @@ TEST(who_asks_early_waits_until_the_leader_may_be_asked)
     stop(1);
 }
 
-TEST(who_waits_is_sent_on_when_another_leads)
+TEST(a_waiting_caller_is_redirected_when_another_leads)
 {
     struct rpc_call call, late;
 
@@ -387,7 +387,7 @@ TEST(too_many_calls_are_refused)
     stop(REQUESTS_MAX + 2);
 }
 
-TEST(who_waits_too_long_is_refused_each_in_its_time)
+TEST(each_caller_that_waits_too_long_is_refused_at_its_deadline)
 {
     struct rpc_call first, second;
 
@@ -404,7 +404,7 @@ TEST(who_waits_too_long_is_refused_each_in_its_time)
     stop(2);
 }
 
-TEST(a_read_that_nobody_confirms_is_refused)
+TEST(an_unconfirmed_read_is_refused)
 {
     struct rpc_call call;
 
@@ -416,7 +416,7 @@ TEST(a_read_that_nobody_confirms_is_refused)
     stop(1);
 }
 
-TEST(a_write_that_nobody_confirms_is_in_doubt)
+TEST(an_unconfirmed_write_is_unknown)
 {
     struct rpc_call call;
 
@@ -428,7 +428,7 @@ TEST(a_write_that_nobody_confirms_is_in_doubt)
     stop(1);
 }
 
-TEST(what_is_kept_is_never_too_late)
+TEST(a_kept_call_has_no_deadline)
 {
     struct rpc_call call, other;
 
@@ -449,7 +449,7 @@ TEST(what_is_kept_is_never_too_late)
     stop(2);
 }
 
-TEST(what_a_caller_that_goes_leaves_behind)
+TEST(a_caller_that_leaves_during_a_call)
 {
     struct rpc_call call;
 
@@ -475,7 +475,7 @@ TEST(what_a_caller_that_goes_leaves_behind)
     stop(4);
 }
 
-TEST(what_the_log_said_instead)
+TEST(results_of_the_log_without_an_answer)
 {
     static const struct {
         enum err err;
@@ -500,7 +500,7 @@ TEST(what_the_log_said_instead)
     stop(ARRAY_LEN(cases));
 }
 
-TEST(who_has_acted_does_not_say_that_nothing_was_done)
+TEST(a_call_that_has_written_does_not_report_not_done)
 {
     struct rpc_call call;
 
@@ -553,7 +553,7 @@ TEST(terms_begin_and_end_once)
     stop(0);
 }
 
-TEST(a_term_whose_news_is_on_its_way_is_not_led)
+TEST(a_term_is_not_led_before_its_event_arrives)
 {
     start(READS);
     CHECK("leads", leader_leads(&leader));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bench itself: a harness that cannot kill, pause, cut or fill would prove nothing. */
+/* The test harness itself: a harness that cannot kill, pause, cut or fill would prove nothing. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ TEST(a_program_is_run_and_its_output_and_exit_code_are_seen)
     CHECK_HAS("stderr", one.output, "err\n");
 }
 
-TEST(a_program_that_does_not_exist_is_told_apart_from_one_that_fails)
+TEST(a_missing_program_differs_from_one_that_fails)
 {
     const char *argv[] = {"/nowhere/program", NULL};
     CHECK("not started", !proc_start(&one, argv, NULL));
@@ -52,7 +52,7 @@ static char state_of(pid_t pid)
     return close_paren ? close_paren[2] : '?';
 }
 
-TEST(pause_stops_a_process_and_resume_lets_it_go_on)
+TEST(pause_stops_a_process_and_resume_continues_it)
 {
     const char *argv[] = {"sleep", "600", NULL};
     CHECK("starts", proc_start(&one, argv, NULL));
@@ -63,12 +63,12 @@ TEST(pause_stops_a_process_and_resume_lets_it_go_on)
     proc_end(&one);
 }
 
-TEST(a_wait_that_is_not_met_says_so)
+TEST(a_wait_that_times_out_reports_it)
 {
     const char *argv[] = {"sh", "-c", "echo hello", NULL};
     CHECK("starts", proc_start(&one, argv, NULL));
     CHECK("never printed", !proc_wait_output(&one, "good-bye", 5000));
-    CHECK_HAS("what came is kept", one.output, "hello");
+    CHECK_HAS("the output is kept", one.output, "hello");
     proc_end(&one);
 }
 
@@ -83,7 +83,7 @@ TEST(the_kth_allocation_fails_and_only_that_one)
     free(a), free(c);
 }
 
-/* What needs namespaces runs in a child, so that this process stays where it is. */
+/* Runs a body that needs namespaces in a child, so that this process keeps its own. */
 static void in_child(int (*body)(void))
 {
     fflush(NULL);
@@ -95,7 +95,7 @@ static void in_child(int (*body)(void))
     CHECK_I64("every step held", proc_exit_code(&one), 0);
 }
 
-/* Ends the child with the number of the line that did not hold. */
+/* Exits the child with the line number of a failed condition. */
 #define HOLDS(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

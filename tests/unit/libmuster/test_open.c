@@ -18,7 +18,7 @@ static coord_result open_url(const char *url, coord_store **store)
     return coord_open(url, NULL, store);
 }
 
-TEST(a_url_nobody_knows_is_refused_with_those_that_are_known)
+TEST(an_unknown_url_is_refused_with_the_known_ones)
 {
     coord_store *store = NULL;
     coord_result result = open_url("redis://localhost", &store);
@@ -34,7 +34,7 @@ TEST(a_url_nobody_knows_is_refused_with_those_that_are_known)
     CHECK("nothing was opened", store == NULL);
 }
 
-TEST(a_native_store_where_nobody_listens_is_unavailable)
+TEST(a_native_store_without_a_listener_is_unavailable)
 {
     coord_store *store = NULL;
     coord_options options = {.open_timeout_ms = 500};

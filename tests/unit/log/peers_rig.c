@@ -9,7 +9,7 @@
 enum { LOG_MAX = 1 << 20, GOT_MAX = 64 << 20, TURNS_MAX = 2000000 };
 
 struct rig rig;
-static char tls_stands_for; /* in virtual time contexts are not looked into */
+static char tls_stub; /* virtual time never reads TLS contexts */
 
 /* -- the world -- */
 
@@ -23,7 +23,7 @@ void rig_open(bool real)
     static const char *const names[RIG_NODES + 1] = {"a", "b", "c", "d", "stranger"};
     struct sim_host *host;
 
-    /* A test that failed left its world behind; the next one is judged by itself. */
+    /* A failed test left its world open; the next test must not depend on it. */
     memset(rig.nodes, 0, sizeof rig.nodes);
     memset(rig.strangers, 0, sizeof rig.strangers);
     rig.late = false;
@@ -97,7 +97,7 @@ void rig_close(void)
     rig = (struct rig){0};
 }
 
-/* -- what a node is notified -- */
+/* -- the events of a node -- */
 
 static bool refuses(struct node *node)
 {
@@ -200,7 +200,7 @@ static void on_line(void *context, enum log_level level, struct str line)
     struct node *node = context;
 
     (void)level;
-    (void)buf_append(&node->log, line); /* full: enough was said */
+    (void)buf_append(&node->log, line); /* full: enough was logged */
 }
 
 /* -- nodes -- */
@@ -242,8 +242,8 @@ struct node *rig_node_open_as(size_t i, uint64_t cluster_id, uint64_t id)
         .metrics = node->metrics,
         .listen = listen,
         .name = (const char *[]){"n1", "n2", "n3", "n4"}[i],
-        .tls_server = rig.tls && !rig.real ? (void *)&tls_stands_for : rig.tls_server,
-        .tls_client = rig.tls && !rig.real ? (void *)&tls_stands_for : rig.tls_client,
+        .tls_server = rig.tls && !rig.real ? (void *)&tls_stub : rig.tls_server,
+        .tls_client = rig.tls && !rig.real ? (void *)&tls_stub : rig.tls_client,
         .id = node->id,
         .cluster_id = cluster_id,
         .level = 3,
@@ -289,7 +289,7 @@ void rig_node_set(size_t i, size_t count, ...)
         where[k] = (struct peer_where){(uint64_t)id, rig.nodes[id - 1].address};
     }
     va_end(ids);
-    CHECK_OK("who is there", peers_set(rig.nodes[i].peers, where, count));
+    CHECK_OK("the peers", peers_set(rig.nodes[i].peers, where, count));
 }
 
 uint64_t rig_node_counter(struct node *node, const char *family, const char *label)
@@ -393,7 +393,7 @@ struct stranger *stranger_dial(size_t i, struct node *to)
     struct stranger *s = &rig.strangers[i];
     struct io *io = rig.real ? real_io_io(rig.real_io) : sim_host_io(rig.stranger_host);
     const struct dial_options options = {.address = to->address,
-                                         .tls = rig.tls && !rig.real ? (void *)&tls_stands_for
+                                         .tls = rig.tls && !rig.real ? (void *)&tls_stub
                                                                      : rig.tls_stranger,
                                          .output_max = 32 << 20};
 
@@ -449,7 +449,7 @@ bool stranger_take(struct stranger *s, struct peer_frame *ret_frame)
         frame_take(&s->in, str_tail(buf_peek(&s->got), s->got_at), ret_frame, &size, NULL);
 
     if (err == ERR_NOT_READY) return false;
-    CHECK_OK("what comes back is frames", err);
+    CHECK_OK("the answer consists of frames", err);
     s->got_at += size;
     return true;
 }

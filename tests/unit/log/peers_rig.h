@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that are peers and nothing above, over virtual time or over real sockets, and a stranger
- * whose every byte the test decides. What a node is notified is written down. */
+/* Nodes with peers and nothing above, over virtual time or real sockets, and a stranger whose every
+ * byte the test chooses. The events of each node are recorded. */
 #ifndef TESTS_UNIT_LOG_PEERS_RIG_H
 #define TESTS_UNIT_LOG_PEERS_RIG_H
 #include "io/real.h"
@@ -13,9 +13,9 @@ enum {
     RIG_NODES = 4,
     RIG_STRANGERS = 80,
     RIG_CLUSTER = 0xc1,
-    RIG_WAIT_MS = 60000,      /* against a hang only; nothing is measured by it */
+    RIG_WAIT_MS = 60000,      /* only against a hang; the test measures nothing */
     RIG_IDLE_MS = 900,        /* in virtual time */
-    RIG_REAL_IDLE_MS = 30000, /* over sockets: a machine that pauses ends no connection */
+    RIG_REAL_IDLE_MS = 30000, /* over sockets: a paused machine ends no connection */
 };
 struct rig;
 struct node {
@@ -31,10 +31,10 @@ struct node {
     uint64_t id;
     char address[64];
     bool refuse;           /* answers false to every frame */
-    uint64_t refuse_after; /* so many more are taken first */
+    uint64_t refuse_after; /* so many more frames are accepted first */
     bool refuse_cluster;
-    bool refuse_snap; /* hangs up on the sender of one, once it was begun */
-    /* what came */
+    bool refuse_snap; /* closes the connection of a snapshot's sender after the start */
+    /* received frames */
     uint64_t frames, refused, entries, entry_bytes, hellos, addresses, snaps_lost, snaps_whole,
         clusters;
     uint64_t by_kind[FRAME_KIND_COUNT];
@@ -78,7 +78,7 @@ struct rig {
 };
 extern struct rig rig;
 
-/* Set fields of `rig` before, if the defaults do not fit; rig_close zeroes it again. */
+/* Set fields of `rig` before, if the defaults do not fit; rig_close resets it. */
 void rig_open(bool real);
 void rig_close(void);
 struct io *rig_io(size_t node);
@@ -86,12 +86,12 @@ struct io *rig_io(size_t node);
 struct node *rig_node_open(size_t i, uint64_t cluster_id);
 struct node *rig_node_open_as(size_t i, uint64_t cluster_id, uint64_t id);
 void rig_node_close(size_t i);
-void rig_node_set(size_t i, size_t count, ...); /* the ids of nodes that are there */
-/* Of muster_log_peer_<family>_total with one label. */
+void rig_node_set(size_t i, size_t count, ...); /* the ids of existing nodes */
+/* Value of muster_log_peer_<family>_total with one label. */
 uint64_t rig_node_counter(struct node *node, const char *family, const char *label);
 uint64_t rig_refused(struct node *node, const char *reason);
 size_t rig_node_log_count(struct node *node, const char *part);
-bool rig_turn(void); /* false: it took far too long */
+bool rig_turn(void); /* false: the deadline passed */
 void rig_run(uint64_t ms);
 uint64_t rig_ms(void);                                         /* virtual time */
 void rig_write_file(size_t i, const char *path, size_t bytes); /* of a known pattern */
@@ -102,10 +102,11 @@ void stranger_close(struct stranger *s);
 void stranger_write(struct stranger *s, struct str bytes);
 void stranger_send(struct stranger *s, const struct peer_frame *frame);
 struct peer_frame stranger_hello(uint64_t from, uint64_t to, enum frame_lane lane);
-/* Says hello and takes the answer; meeting is that and the beat after it. */
+/* Sends hello and reads the answer; "meet" also reads the beat after it. */
 void stranger_greet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane);
 void stranger_meet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane);
-bool stranger_take(struct stranger *s, struct peer_frame *ret_frame); /* a whole frame that came */
+bool stranger_take(struct stranger *s,
+                   struct peer_frame *ret_frame); /* a complete received frame */
 
 #define RIG_UNTIL(why, condition)                                                                  \
     do {                                                                                           \
@@ -113,7 +114,7 @@ bool stranger_take(struct stranger *s, struct peer_frame *ret_frame); /* a whole
         while (!(condition) && rig_turn()) continue;                                               \
         CHECK(why, condition);                                                                     \
     } while (0)
-/* The same test in virtual time and over the kernel's sockets. */
+/* Runs the test in virtual time and over the kernel's sockets. */
 #define TEST_BOTH(name)                                                                            \
     static void name(void);                                                                        \
     TEST(name##_in_virtual_time)                                                                   \

@@ -30,7 +30,7 @@ static void name_node(struct node *node, size_t i)
         return;
     }
     if (i == 0) runs++;
-    /* All of 127.0.0.0/8 is ours: an address of its own for each process and node. */
+    /* All of 127.0.0.0/8 is local: each process and node has its own address. */
     snprintf(node->address, sizeof node->address, "127.%u.%u.%u:7791", 1 + (pid >> 8) % 250,
              pid & 0xff, 1 + (unsigned)i + 10 * (runs % 20));
     snprintf(node->dir, sizeof node->dir, "%s/run%u-%zu", test_dir(), runs, i);
@@ -51,7 +51,7 @@ void rig_open(size_t founders)
         char name[8];
 
         name_node(node, i);
-        /* Zeroing whole segments for every test would be most of its time. */
+        /* Filling whole segments with zeros would take most of each test's time. */
         if (!node->limits.segment_bytes) node->limits.segment_bytes = 1 << 20;
         buf_init(&node->log, LOG_MAX);
         if (rig.real) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole replicas with a small state machine, over virtual time or over real sockets and files, and
- * clients whose every answer is written down. */
+ * clients that record every answer. */
 #ifndef TESTS_UNIT_LOG_REPLICA_RIG_H
 #define TESTS_UNIT_LOG_REPLICA_RIG_H
 #include "io/real.h"
@@ -15,7 +15,7 @@
 enum {
     RIG_NODES = 5,
     RIG_CLUSTER = 0xc1,
-    RIG_WAIT_MS = 60000, /* against a hang only; nothing is measured by it */
+    RIG_WAIT_MS = 60000, /* only against a hang; the test measures nothing */
     RIG_CALLS = 4096,
 };
 struct node {
@@ -26,7 +26,7 @@ struct node {
     const char *says; /* NULL: its address */
     uint64_t id;      /* number + 1 */
     struct replica *replica;
-    struct trial *trial, *second; /* machines 1 and, if wanted, 2 */
+    struct trial *trial, *second; /* machine 1 and, if requested, machine 2 */
     bool wants_second;
     struct metrics *metrics;
     struct logger *logger;
@@ -37,7 +37,7 @@ struct node {
     struct replica_limits limits;
     uint64_t quota;
     size_t share;
-    /* what it was notified */
+    /* its callbacks */
     uint64_t changes;
     struct replica_status reported;
     enum err stopped;
@@ -45,7 +45,7 @@ struct node {
     enum err open_err;
     struct note open_note;
 };
-/* One proposal, read or change, and how it ended. */
+/* One proposal, read or member change, and its result. */
 struct call {
     struct proposal proposal;
     struct read_ticket ticket;
@@ -56,7 +56,7 @@ struct call {
     struct trial_reply reply;
     struct note note;
     struct buf command;
-    bool again; /* proposes anew from its done() */
+    bool again; /* proposes again from its done() */
     uint64_t rounds;
     struct node *node;
 };
@@ -74,7 +74,7 @@ struct rig {
 };
 extern struct rig rig;
 
-/* Formats and starts nodes 0..founders-1 as voters. Set fields of `rig` before; rig_close zeroes
+/* Formats and starts nodes 0..founders-1 as voters. Set fields of `rig` before; rig_close resets
  * it. */
 void rig_open(size_t founders);
 void rig_close(void);
@@ -82,14 +82,15 @@ void rig_format(size_t i, bool founder);
 enum err rig_start(size_t i);
 void rig_start_ok(size_t i);
 void rig_stop(size_t i);          /* orderly */
-void rig_kill(size_t i);          /* virtual: the process dies; real: the same as stop */
-void rig_cut(size_t i, bool cut); /* virtual: nothing reaches it and nothing leaves */
+void rig_kill(size_t i);          /* virtual: the process is killed; real: the same as stop */
+void rig_cut(size_t i, bool cut); /* virtual: the node sends and receives nothing */
 bool rig_turn(void);
 void rig_run(uint64_t ms);
-struct node *rig_leader(void); /* the ready one of the highest term, or NULL */
+struct node *rig_leader(void); /* the ready leader of the highest term, or NULL */
 bool rig_has_new_leader(const struct node *old);
 bool rig_settled(void); /* all running nodes have applied the same */
-uint64_t rig_counter(struct node *node, const char *line); /* of the metrics' text; 0: not there */
+uint64_t rig_counter(struct node *node,
+                     const char *line); /* from the metrics' text; 0: not found */
 
 struct call *rig_set(struct node *node, size_t call, const char *key, const char *value);
 struct call *rig_add(struct node *node, size_t call, const char *key, int64_t by);
@@ -109,7 +110,7 @@ int64_t rig_number(struct node *node, const char *key); /* -1: no such register 
         timer_stop(&rig.deadline);                                                                 \
         CHECK(why, condition);                                                                     \
     } while (0)
-/* The same test in virtual time and over the kernel's sockets and files. */
+/* Runs the test in virtual time and over the kernel's sockets and files. */
 #define TEST_BOTH(name)                                                                            \
     static void name(void);                                                                        \
     TEST(name##_in_virtual_time)                                                                   \

@@ -93,7 +93,7 @@ TEST(an_index_that_comes_again_replaces_it_and_what_followed)
     append(e, 3, 2, "new!");
     CHECK_U64("last", entries_last(e), 3);
     check_bytes("the new one", e, 3, "new!");
-    check_bytes("what was before", e, 2, "old");
+    check_bytes("the earlier entries", e, 2, "old");
     CHECK_U64("its term", entries_term(e, 3), 2);
     CHECK_U64("no more", entries_term(e, 4), 0);
     CHECK_U64("cached", entries_bytes(e), 10);
@@ -103,7 +103,7 @@ TEST(an_index_that_comes_again_replaces_it_and_what_followed)
     entries_close(e);
 }
 
-TEST(a_place_is_told_when_the_disk_reports_it)
+TEST(a_position_is_returned_when_the_disk_reports_it)
 {
     struct entries *e;
     struct entry entry;
@@ -120,14 +120,14 @@ TEST(a_place_is_told_when_the_disk_reports_it)
     CHECK("get", entries_get(e, 1, &entry, &place));
     CHECK_U64("the other has none", place.size, 0);
     entries_forget_to(e, 1);
-    entries_placed(e, 1, &reported); /* compacted while it was written: nothing happens */
+    entries_placed(e, 1, &reported); /* compacted during the write: no effect */
     append(e, 2, 2, "again");
     CHECK("get", entries_get(e, 2, &entry, &place));
     CHECK_U64("a replacement has no place yet", place.size, 0);
     entries_close(e);
 }
 
-TEST(bytes_are_dropped_from_the_front_and_only_of_what_is_durable_and_applied)
+TEST(bytes_are_dropped_from_the_front_and_only_of_durable_applied_entries)
 {
     struct entries *e;
     struct wal_place place = place_of(1, 4096, 4);
@@ -182,7 +182,7 @@ TEST(compaction_forgets_the_front)
     CHECK_U64("last", entries_last(e), 5000);
     CHECK_U64("gone", entries_term(e, 2500), 0);
     CHECK_U64("there", entries_term(e, 2501), 2501);
-    CHECK_U64("on disk, of what is left", entries_log_bytes_since(e, 0), 2500 * 56);
+    CHECK_U64("on disk, of the remaining entries", entries_log_bytes_since(e, 0), 2500 * 56);
     CHECK_U64("since the last ten", entries_log_bytes_since(e, 4990), 10 * 56);
     CHECK_U64("cached", entries_bytes(e), 2500 * 8);
     entries_forget_to(e, 17);
@@ -229,7 +229,7 @@ TEST(recovery_keeps_the_newest_bytes_and_begins_where_the_log_begins)
     found(e, 33, 3, "gap", ERR_CORRUPT);
     found(e, 0, 3, "zero", ERR_CORRUPT);
     found(e, 20, 4, "back", ERR_OK);
-    CHECK_U64("what was found first had been replaced by an older index", entries_first(e), 20);
+    CHECK_U64("an older index replaces the first found entries", entries_first(e), 20);
     CHECK_U64("with all that followed", entries_last(e), 20);
     entries_close(e);
 }

@@ -26,7 +26,7 @@ TEST(the_bytes_are_those_of_the_format)
     buf_init(&bytes, 1000);
     CHECK_OK("some bytes before it", buf_append_c(&bytes, "<"));
     CHECK_OK("append", envelope_append(&sample, &bytes));
-    CHECK_STR("behind what was there", str_tail(buf_peek(&bytes), 1),
+    CHECK_STR("after the earlier content", str_tail(buf_peek(&bytes), 1),
               str_of(sample_bytes, sizeof sample_bytes - 1));
     CHECK_SIZE("size", envelope_size(&sample), sizeof sample_bytes - 1);
     buf_deinit(&bytes);

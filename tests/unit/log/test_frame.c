@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames as bytes: each kind there and back, the bytes themselves, and everything that is wrong. */
+/* Frames as bytes: each kind encoded and decoded, the exact bytes, and every wrong frame. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static enum err decode(struct frame_link link, struct str from, struct peer_fram
     if (err) {
         CHECK_U64("the link stays where it was", link.number, number);
         CHECK_U64("nothing is given", size, 12345);
-        if (err != ERR_NOT_READY) CHECK("it says why", note.text[0] != '\0');
+        if (err != ERR_NOT_READY) CHECK("the note has the reason", note.text[0] != '\0');
     } else {
         CHECK_U64("the link moves on", link.number, number + 1);
         CHECK_SIZE("the whole frame", size, from.len);
@@ -117,7 +117,7 @@ static enum err decode(struct frame_link link, struct str from, struct peer_fram
     return err;
 }
 
-/* Writes payload bytes anew and makes all sums right again, as somebody who knows the session. */
+/* Replaces payload bytes and fixes all checksums, like a peer that knows the session. */
 static void forge(enum peer_frame_kind kind)
 {
     char salt[8];
@@ -230,7 +230,7 @@ TEST(entries_come_back_in_order_with_their_indexes)
     }
     CHECK_SIZE("all", count, 3);
     CHECK("and no more", !frame_next_entry(&f, &entry));
-    CHECK_U64("what was before stays", f.u.append.prev_index, 41);
+    CHECK_U64("earlier content stays", f.u.append.prev_index, 41);
     buf_deinit(&bytes);
 }
 
@@ -269,7 +269,7 @@ TEST(a_frame_that_is_cut_anywhere_is_not_ready)
         else
             encode_entries();
         for (size_t len = 0; len < bytes.len; len++) {
-            exact = malloc(len + 1); /* so that ASan sees a byte read too far */
+            exact = malloc(len + 1); /* so that ASan sees a read past the end */
             CHECK("memory", exact != NULL);
             exact = realloc(exact, len ? len : 1);
             memcpy(exact, bytes.data, len);
@@ -397,7 +397,7 @@ TEST(kinds_that_are_none_and_hellos_out_of_place_are_refused)
     buf_deinit(&bytes);
 }
 
-/* One value that cannot be, at a place of the payload, with all checksums right. */
+/* One invalid value at a place of the payload, with correct checksums. */
 struct wrong {
     size_t sample, at, len;
     uint64_t value;
@@ -423,7 +423,7 @@ TEST(values_that_cannot_be_are_refused)
         {0, 55, 1, 0, ERR_PARSE},         /* a NUL in the address */
         {1, 8, 8, UINT64_MAX, ERR_PARSE}, /* an index that would wrap */
         {1, 16, 8, 9, ERR_PARSE},         /* previous term above the leader's */
-        {1, 32, 4, 1, ERR_PARSE},         /* one entry, and no bytes for it */
+        {1, 32, 4, 1, ERR_PARSE},         /* one entry without bytes */
         {1, 32, 4, FRAME_ENTRIES_MAX + 1, ERR_PARSE},
         {1, 36, 4, 1, ERR_PARSE}, /* zeros */
         {2, 28, 4, 256, ERR_PARSE},
@@ -513,7 +513,7 @@ TEST(random_bytes_are_never_a_frame)
         size_t len = prng_below(&prng, sizeof junk), size = 0;
         struct frame_link link = {.session = i % 2 ? SESSION : 0};
         prng_fill(&prng, junk, len);
-        if (len > 8 && i % 3 == 0) { /* a head that looks right but for its sums */
+        if (len > 8 && i % 3 == 0) { /* a head that is right except for its checksums */
             store_le32(junk, (uint32_t)prng_below(&prng, 200));
             store_le32(junk + 4, (uint32_t)prng_below(&prng, FRAME_KIND_COUNT));
         }

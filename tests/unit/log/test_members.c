@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of docs/raft-guards.md, each case a situation of a leader. Replica n has identity n;
+/* The rules of docs/raft-guards.md; each case is a situation of a leader. Replica n has identity n;
  * the leader is 1; everything is committed up to 100. */
 #include "log/members.h"
 
@@ -8,8 +8,8 @@
 
 #include "lib/test.h"
 
-/* One letter per member, in order of identity: V a sound voter, v one that answers but lags, D one
- * that is dead but was there, d one dead for long; L l X x the same for learners. */
+/* One letter per member in order of identity: V a sound voter, v a voter that answers but lags, D a
+ * voter that died recently, d a voter that died long ago; L l X x the same for learners. */
 struct situation {
     struct members members;
     struct members_view view;
@@ -51,7 +51,7 @@ static const struct {
     enum member_change_kind kind;
     uint64_t id;
     enum err want;
-    const char *text; /* of the new configuration, or a part of the note */
+    const char *text; /* the text of the new configuration, or part of the note */
 } rules[] = {
     {"a learner is added at the end", "VVV", CHANGE_ADD, 9, ERR_OK, "V1 V2 V3 L9"},
     {"a single voter adds its first", "V", CHANGE_ADD, 9, ERR_OK, "V1 L9"},
@@ -147,7 +147,7 @@ TEST(nothing_changes_before_the_leader_may)
             if (what == 0) s.view.handing_over = true;
             if (what == 1) s.view.own_term_committed = false;
             if (what == 2) s.view.uncommitted = 55;
-            /* 9 is no member: until the last change is committed that is not known. */
+            /* 9 is no member; the leader knows that only after the last change is committed. */
             for (uint64_t id = 4; id <= 9; id += 5) {
                 CHECK_ERR(notes[what],
                           members_change(&s.view, kind, id, STR("new:1"), &next, &note),
@@ -181,7 +181,7 @@ TEST(an_address_must_be_one)
         enum err move = members_change(&s.view, CHANGE_ADDRESS, 2, cases[i].address, &next, &note);
         CHECK_ERR(cases[i].address.at, add, cases[i].want);
         CHECK_ERR(cases[i].address.at, move, cases[i].want);
-        CHECK("a note says why", !cases[i].want || note.text[0]);
+        CHECK("a note has the reason", !cases[i].want || note.text[0]);
     }
     memset(text, 'a', sizeof text);
     memcpy(text + sizeof text - 2, ":1", 2);
@@ -200,17 +200,17 @@ TEST(an_address_belongs_to_one_member)
     struct note note = {""};
 
     situation_make(&s, "VVL");
-    CHECK_ERR("a newcomer where somebody is",
+    CHECK_ERR("a newcomer at a member's address",
               members_change(&s.view, CHANGE_ADD, 9, STR("replica-3:7791"), &next, &note),
               ERR_EXISTS);
     CHECK_HAS("the note", note.text, "0000000000000003 is a member at replica-3:7791");
-    CHECK_ERR("a move to where somebody is",
+    CHECK_ERR("a move to a member's address",
               members_change(&s.view, CHANGE_ADDRESS, 2, STR("replica-1:7791"), &next, &note),
               ERR_EXISTS);
     CHECK_HAS("the note", note.text, "0000000000000001 is a member at replica-1:7791");
 }
 
-TEST(who_takes_an_address_leaves_its_own_to_the_member_that_was_listed_there)
+TEST(a_member_that_takes_an_address_leaves_its_own_to_the_member_listed_there)
 {
     struct situation s;
     struct members next;
@@ -221,12 +221,12 @@ TEST(who_takes_an_address_leaves_its_own_to_the_member_that_was_listed_there)
     CHECK_TEXT("it is there", next.at[1].address, "replica-3:7791");
     CHECK_TEXT("the other where it was", next.at[2].address, "replica-2:7791");
     CHECK_TEXT("the third stays", next.at[0].address, "replica-1:7791");
-    CHECK_ERR("what it has it need not take",
+    CHECK_ERR("it need not take its own address",
               members_change(&s.view, CHANGE_TAKE, 2, STR("replica-2:7791"), &next, NULL),
               ERR_EXISTS);
 }
 
-TEST(a_learner_that_lacks_what_is_on_its_way_has_caught_up)
+TEST(a_learner_that_lacks_only_entries_in_flight_has_caught_up)
 {
     static const struct {
         uint64_t match;
@@ -267,9 +267,9 @@ TEST(the_heir_is_a_voter_that_answers_and_is_furthest)
     }
 }
 
-/* Every situation of up to five members: a change that is made leaves a majority of the new voters
- * that is sound without the one who changed, and touches one member only. */
-TEST(whatever_the_situation_a_change_leaves_a_sound_majority)
+/* Every situation of up to five members: an accepted change leaves a sound majority of the new
+ * voters without the changed member, and touches one member only. */
+TEST(in_every_situation_a_change_leaves_a_sound_majority)
 {
     static const char kinds[] = "VvDdLlXx";
     size_t made = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each rule of membership as it is, and with its mutant, removed. */
+/* Each rule of membership, and its mutant without the rule. */
 #include <stdio.h>
 
 #include "lib/test.h"

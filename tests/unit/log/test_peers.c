@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that speak with each other: connecting, back-off, queues, holding back, moving, silence. */
+/* Connected peers: dialing, back-off, queues, flow control, address changes, silence. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ TEST_BOTH(two_nodes_connect_and_a_frame_arrives_as_it_was_sent)
     CHECK_U64("index", b->last.u.vote.last_log_index, 9);
     CHECK_U64("both hellos reported", b->hellos, 2);
     CHECK_U64("level", b->last_level, 3);
-    CHECK_U64("who dials says where it is, an answer does not", b->addresses, 1);
+    CHECK_U64("the dialer reports its address, the answer does not", b->addresses, 1);
     CHECK_TEXT("address", b->last_address, rig.nodes[0].address);
     rig_close();
 }
@@ -198,9 +198,9 @@ TEST_BOTH(an_empty_queue_takes_an_entry_larger_than_its_bound)
     rig_close();
 }
 
-/* -- queues and holding back -- */
+/* -- queues and flow control -- */
 
-TEST_BOTH(a_peer_that_takes_nothing_costs_a_full_queue_and_no_more)
+TEST_BOTH(a_peer_that_reads_nothing_costs_at_most_a_full_queue)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct source source = source_of(100000, UINT64_MAX);
@@ -218,14 +218,14 @@ TEST_BOTH(a_peer_that_takes_nothing_costs_a_full_queue_and_no_more)
         if (err) {
             CHECK_ERR("it is full", err, ERR_FULL);
             full++;
-            rig_run(1); /* what the kernel takes makes room */
+            rig_run(1); /* the kernel's buffers make room */
         }
     }
     CHECK_U64("nothing was taken", b->entries, 0);
     CHECK("all is counted", rig_node_counter(a, "frames_dropped", "reason=\"full\"") >= 100);
     b->refuse = false;
     peers_resume(b->peers);
-    RIG_UNTIL("what was accepted arrives", b->entries == index);
+    RIG_UNTIL("the accepted frames arrive", b->entries == index);
     CHECK_U64("without a gap", b->order_errors, 0);
     free(source.room);
     rig_close();
@@ -275,7 +275,7 @@ TEST_BOTH(holding_one_connection_back_does_not_hold_another)
     c->refuse = true;
     CHECK_OK("send", peers_send(rig.nodes[0].peers, 3, &frame));
     RIG_UNTIL("refused", c->refused == 1);
-    c->refuse = false; /* the replica steps again, but has not said so yet */
+    c->refuse = false; /* the replica accepts again, but has not reported it yet */
     CHECK_OK("send", peers_send(rig.nodes[1].peers, 3, &frame));
     RIG_UNTIL("the other's comes", c->frames == 1);
     CHECK_U64("from", c->from, 2);
@@ -285,7 +285,7 @@ TEST_BOTH(holding_one_connection_back_does_not_hold_another)
     rig_close();
 }
 
-TEST(a_connection_held_back_for_long_is_not_taken_for_dead)
+TEST(a_connection_paused_for_long_does_not_count_as_dead)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct peer_frame frame = hash_frame(1);
@@ -305,7 +305,7 @@ TEST(a_connection_held_back_for_long_is_not_taken_for_dead)
 
 /* -- connecting -- */
 
-TEST(nobody_there_is_dialed_with_growing_pauses)
+TEST(an_absent_peer_is_dialed_with_growing_pauses)
 {
     struct node *a = &rig.nodes[0];
     uint64_t first, all;
@@ -376,7 +376,7 @@ TEST_BOTH(a_replica_that_comes_back_is_connected_again)
         rig_node_close(1);
         RIG_UNTIL("noticed", !peers_connected(a->peers, 2));
         rig_node_open(1, RIG_CLUSTER);
-        where.address = rig.nodes[1].address; /* over sockets it has another port now */
+        where.address = rig.nodes[1].address; /* over sockets the node has another port now */
         CHECK_OK("set", peers_set(a->peers, &where, 1));
         rig_node_set(1, 2, 1, 2);
         RIG_UNTIL("they meet again", joined(0, 1));
@@ -386,7 +386,7 @@ TEST_BOTH(a_replica_that_comes_back_is_connected_again)
     rig_close();
 }
 
-TEST_BOTH(an_address_that_changed_is_dialed_anew)
+TEST_BOTH(a_changed_address_is_dialed_again)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1], *moved = &rig.nodes[2];
     struct peer_frame frame = hash_frame(1);
@@ -404,7 +404,7 @@ TEST_BOTH(an_address_that_changed_is_dialed_anew)
     rig_close();
 }
 
-TEST_BOTH(whoever_is_left_out_is_hung_up_on_but_still_heard)
+TEST_BOTH(a_removed_peer_is_disconnected_but_still_heard)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct peer_frame frame = hash_frame(1);
@@ -414,8 +414,8 @@ TEST_BOTH(whoever_is_left_out_is_hung_up_on_but_still_heard)
     CHECK("gone", !peers_connected(a->peers, 2));
     CHECK_ERR("no more sent", peers_send(a->peers, 2, &frame), ERR_UNAVAILABLE);
     RIG_UNTIL("it is notified", rig_node_log_count(b, "a replica closed its connection") == 1);
-    CHECK_OK("what it says", peers_send(b->peers, 1, &frame));
-    RIG_UNTIL("is heard", a->frames == 1);
+    CHECK_OK("send a frame", peers_send(b->peers, 1, &frame));
+    RIG_UNTIL("its frame arrives", a->frames == 1);
     rig_node_set(0, 2, 1, 2);
     RIG_UNTIL("and back", peers_connected(a->peers, 2));
     rig_close();
@@ -450,11 +450,11 @@ TEST_BOTH(another_identity_at_the_same_address_is_not_spoken_to)
 
     rig_open(rig.real);
     rig_node_open(0, RIG_CLUSTER);
-    rig_node_open_as(1, RIG_CLUSTER, 77); /* a new data directory where 2 was */
+    rig_node_open_as(1, RIG_CLUSTER, 77); /* a new data directory in place of 2's */
     CHECK_OK("set", peers_set(a->peers, &(struct peer_where){2, wiped->address}, 1));
     RIG_UNTIL("refused, again and again", rig_refused(wiped, "receiver") >= 3);
     CHECK("never connected", !peers_connected(a->peers, 2));
-    CHECK("it says why", rig_node_log_count(wiped, "for 0000000000000002") > 0);
+    CHECK("the reason", rig_node_log_count(wiped, "for 0000000000000002") > 0);
     CHECK_SIZE("reported once", rig_node_log_count(a, "cannot connect to a replica: retrying"), 1);
     rig_close();
 }
@@ -469,9 +469,9 @@ TEST_BOTH(a_joiner_takes_the_first_cluster_that_knows_its_id)
     rig_node_open(0, RIG_CLUSTER);
     rig_node_open(1, 0);
     rig_node_open(2, 0xbad);
-    rig_node_set(1, 2, 1, 2); /* dials nobody before it has a cluster */
+    rig_node_set(1, 2, 1, 2); /* dials no peer before it has a cluster */
     rig_run(100);
-    CHECK_U64("nothing was said", a->hellos, 0);
+    CHECK_U64("no frame was sent", a->hellos, 0);
     joiner->refuse_cluster = true;
     rig_node_set(0, 2, 1, 2);
     RIG_UNTIL("it may refuse", rig_refused(joiner, "cluster") > 0 && joiner->clusters > 0);
@@ -519,7 +519,7 @@ static void cut(bool forth, bool back)
     RIG_UNTIL("they meet again", joined(0, 1));
     CHECK("in about the time of a dial", rig_ms() - since <= 3500);
     CHECK_OK("send", peers_send(a->peers, 2, &frame));
-    RIG_UNTIL("and speak", b->frames == 1);
+    RIG_UNTIL("and exchange frames", b->frames == 1);
     rig_close();
 }
 
@@ -547,7 +547,7 @@ TEST(a_process_that_was_stopped_is_connected_again)
     sim_host_resume(b->host);
     RIG_UNTIL("they meet again", joined(0, 1));
     CHECK_OK("send", peers_send(a->peers, 2, &frame));
-    RIG_UNTIL("and speak", b->frames == 1);
+    RIG_UNTIL("and exchange frames", b->frames == 1);
     rig_run(5 * RIG_IDLE_MS);
     CHECK("for good", joined(0, 1));
     rig_close();
@@ -601,7 +601,7 @@ TEST_BOTH(closing_in_any_state_leaves_nothing)
                                                &source, &sent));
         }
         if (state == 3) RIG_UNTIL("held", rig.nodes[1].refused > 0);
-        rig_close(); /* under ASan: every stream and buffer is given back */
+        rig_close(); /* under ASan: every stream and buffer is freed */
     }
     free(source.room);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file over the bulk lane: whole, held back, broken off; and the control lane beside it. */
+/* A file over the bulk lane: complete, paused, interrupted; and the control lane beside it. */
 #include <string.h>
 
 #include "peers_rig.h"
@@ -65,7 +65,7 @@ TEST_BOTH(files_of_every_size_arrive_whole)
     rig_close();
 }
 
-TEST_BOTH(only_as_much_as_was_said_is_sent)
+TEST_BOTH(only_the_announced_size_is_sent)
 {
     two_nodes();
     rig_write_file(0, rig_path(0, "snap"), 3 * CHUNK);
@@ -89,7 +89,7 @@ TEST_BOTH(a_receiver_that_holds_back_holds_the_sender)
     b->refuse_after = 5;
     CHECK_OK("send", send_file(SIZE, 1));
     RIG_UNTIL("held", b->refused == 1);
-    rig_run(rig.real ? 500 : 3 * RIG_IDLE_MS); /* neither side takes the other for dead */
+    rig_run(rig.real ? 500 : 3 * RIG_IDLE_MS); /* neither side closes the connection as dead */
     out = rig_node_counter(a, "bytes", "direction=\"out\"");
     CHECK("it reads no further than the kernel takes", out < SIZE / 2);
     CHECK_U64("not sent", a->sent_count, 0);
@@ -112,7 +112,7 @@ TEST_BOTH(a_receiver_that_takes_chunks_one_by_one_gets_them_all)
     rig_write_file(0, rig_path(0, "snap"), 10 * CHUNK);
     b->refuse = true;
     CHECK_OK("send", send_file(10 * CHUNK, 1));
-    for (unsigned i = 1; i <= 12; i++) { /* begin, ten chunks, end; also the end can be refused */
+    for (unsigned i = 1; i <= 12; i++) { /* begin, ten chunks, end; the end can be refused, too */
         RIG_UNTIL("refused", b->refused == i);
         b->refuse_after = 1;
         peers_resume(b->peers);
@@ -155,7 +155,7 @@ TEST_BOTH(a_file_that_cannot_be_read_ends_the_sending)
     rig_write_file(0, rig_path(0, "snap"), 3 * CHUNK);
     CHECK_OK("send", send_file(4 * CHUNK, 2));
     RIG_UNTIL("reported", a->sent_count == 2);
-    CHECK_ERR("shorter than was said", a->sent_err, ERR_CORRUPT);
+    CHECK_ERR("shorter than announced", a->sent_err, ERR_CORRUPT);
     RIG_UNTIL("the receiver is notified", b->snaps_lost == 2);
     CHECK_U64("never whole", b->snaps_whole, 0);
     rig_close();
@@ -231,7 +231,7 @@ TEST_BOTH(a_receiver_that_is_lost_ends_the_sending)
     rig_close();
 }
 
-TEST_BOTH(a_sender_that_is_lost_is_told_to_the_receiver)
+TEST_BOTH(a_lost_sender_is_reported_to_the_receiver)
 {
     struct node *b = &rig.nodes[1];
 
@@ -245,7 +245,7 @@ TEST_BOTH(a_sender_that_is_lost_is_told_to_the_receiver)
     b->refuse = false;
     peers_resume(b->peers);
     RIG_UNTIL("reported", b->snaps_lost == 1);
-    CHECK_U64("of whom", b->from, 1);
+    CHECK_U64("the sender", b->from, 1);
     rig_close();
 }
 
@@ -295,7 +295,7 @@ TEST_BOTH(closing_in_the_middle_leaves_nothing)
         rig.nodes[1].refuse = at > 3;
         rig.nodes[1].refuse_after = 2;
         CHECK_OK("send", send_file(40 * CHUNK, 1));
-        /* Over sockets a turn that has nothing to do would wait seconds for the next keepalive. */
+        /* Over sockets an idle turn would wait seconds for the next keepalive. */
         for (unsigned turn = 0; turn < at * 3; turn++) {
             if (rig.real) rig_run(0);
             if (!rig.real) rig_turn();
@@ -323,7 +323,7 @@ TEST(sendings_that_fail_are_not_tried_in_a_busy_loop)
     rig_close();
 }
 
-TEST(a_file_that_does_not_move_is_given_up)
+TEST(a_file_without_progress_is_dropped)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Others that find the port: refused, logged with the reason, counted, and nobody is harmed. */
+/* Strangers that find the port are refused, logged with the reason and counted; the peers are not
+ * affected. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -39,7 +40,7 @@ static struct peer_frame hash_frame(uint64_t index)
                                .u.hash = {.index = index, .term = 1, .hash = 5}};
 }
 
-/* Two good nodes; b is the one that is attacked. */
+/* Two good nodes; b is attacked. */
 static void begin(void)
 {
     rig_open(rig.real);
@@ -50,7 +51,7 @@ static void begin(void)
     RIG_UNTIL("they meet", peers_connected(a->peers, 2) && peers_connected(b->peers, 1));
 }
 
-/* Nobody is harmed: the good pair speaks on, over the same connection. */
+/* The good pair still exchanges frames over the same connection. */
 static void finish(void)
 {
     struct peer_frame frame = hash_frame(42);
@@ -191,7 +192,7 @@ TEST_BOTH(frames_before_a_hello_are_refused)
     finish();
 }
 
-TEST_BOTH(whoever_says_no_hello_is_hung_up_on)
+TEST_BOTH(a_peer_that_sends_no_hello_is_disconnected)
 {
     struct peer_frame hello = stranger_hello(9, 2, LANE_CONTROL);
     struct stranger *silent, *slow;
@@ -214,7 +215,7 @@ TEST_BOTH(whoever_says_no_hello_is_hung_up_on)
     finish();
 }
 
-TEST_BOTH(many_who_say_nothing_do_not_keep_a_replica_out)
+TEST_BOTH(many_silent_strangers_do_not_keep_a_replica_out)
 {
     struct peer_frame frame = hash_frame(1);
 
@@ -226,7 +227,7 @@ TEST_BOTH(many_who_say_nothing_do_not_keep_a_replica_out)
     rig_node_set(2, 1, 2);
     RIG_UNTIL("a good one comes in", peers_connected(rig.nodes[2].peers, 2));
     CHECK_OK("send", peers_send(rig.nodes[2].peers, 2, &frame));
-    RIG_UNTIL("and is heard", b->frames == 1);
+    RIG_UNTIL("and its frame arrives", b->frames == 1);
     finish();
 }
 
@@ -260,7 +261,7 @@ TEST_BOTH(frames_recorded_on_another_connection_are_refused)
     CHECK_OK("record", frame_append(&link, &frame, &recorded));
     stranger_write(first, buf_peek(&recorded));
     RIG_UNTIL("good the first time", b->frames == 1);
-    second = stranger_dial(1, b); /* the same id, the same nonce, the same number */
+    second = stranger_dial(1, b); /* the same id, nonce and connection number */
     stranger_meet(second, 9, b, LANE_CONTROL);
     stranger_write(second, buf_peek(&recorded));
     expect_refused(second, "frame", "not a frame of this connection");
@@ -269,8 +270,8 @@ TEST_BOTH(frames_recorded_on_another_connection_are_refused)
     finish();
 }
 
-/* A recorded hello can be said again, and that is all. */
-TEST_BOTH(a_recorded_hello_harms_nobody)
+/* A recorded hello can be replayed, without any further effect. */
+TEST_BOTH(a_replayed_hello_has_no_effect)
 {
     static const struct peer_frame start = SNAP_BEGIN(1, 10), end = SNAP_CHUNK(1, 0, "0123456789");
     struct stranger *good[2], *bad[2];
@@ -287,7 +288,7 @@ TEST_BOTH(a_recorded_hello_harms_nobody)
     for (size_t i = 0; i < 2; i++) {
         bad[i] = stranger_dial(2 + i, b);
         stranger_greet(bad[i], 9, b, i ? LANE_BULK : LANE_CONTROL);
-        bad[i]->out.session ^= 1; /* as if it did not read */
+        bad[i]->out.session ^= 1; /* as if the stranger did not read the hello */
     }
     for (int i = 0; i < 30 && rig_refused(b, "late") == 0; i++) {
         for (size_t k = 0; k < 2; k++) stranger_send(good[k], &beat);
@@ -296,7 +297,7 @@ TEST_BOTH(a_recorded_hello_harms_nobody)
     CHECK_U64("not waited for", rig_refused(b, "late"), 2);
     CHECK_U64("nobody is notified", b->hellos, hellos);
     stranger_send(good[0], &frame);
-    RIG_UNTIL("the right one is heard", b->last.u.hash.index == 7);
+    RIG_UNTIL("the right one's frame arrives", b->last.u.hash.index == 7);
     stranger_send(good[1], &end);
     RIG_UNTIL("and its snapshot goes on", b->snap_bytes.len == 10);
     CHECK_U64("not lost", b->snaps_lost, 0);
@@ -385,7 +386,7 @@ TEST(half_a_frame_does_not_keep_a_connection_for_ever)
     frame_seal(&s->out, &bytes, start);
     since = rig_ms();
     while (!s->closed && !s->ended && at + 1 < bytes.len) {
-        stranger_write(s, str_of(bytes.data + at++, 1)); /* always heard, never whole */
+        stranger_write(s, str_of(bytes.data + at++, 1)); /* one byte at a time, never complete */
         rig_run(100);
     }
     CHECK("hung up on before", s->closed || s->ended);
@@ -440,12 +441,12 @@ TEST(silence_after_a_hello_is_hung_up_on)
     finish();
 }
 
-TEST(whoever_does_not_read_is_hung_up_on)
+TEST(a_peer_that_does_not_read_is_disconnected)
 {
     struct stranger *s;
 
     rig.real = false;
-    rig.idle_ms = 15; /* so that it does not take a day to fill a window with beats */
+    rig.idle_ms = 15; /* otherwise filling a window with beats would take a day */
     begin();
     s = stranger_dial(0, b);
     stranger_meet(s, 9, b, LANE_CONTROL);
@@ -560,9 +561,9 @@ TEST_BOTH(a_dialer_that_ends_in_the_middle_is_lost)
     finish();
 }
 
-/* -- what comes back to a dialer -- */
+/* -- answers to a dialer -- */
 
-struct liar { /* a listener that answers hellos as the test says */
+struct liar { /* a listener that answers hellos as the test chooses */
     struct listener *listener;
     struct stream *streams[8];
     size_t count;
@@ -667,7 +668,7 @@ TEST(a_dialer_waits_for_an_answer_and_then_no_more)
                                   &liar.listener, NULL));
     CHECK_OK("set", peers_set(a->peers, &(struct peer_where){2, "stranger:1"}, 1));
     RIG_UNTIL("given up", rig_node_log_count(a, "did not answer our hello in time") == 1);
-    CHECK("a hello was said", liar.got > 0);
+    CHECK("a hello was sent", liar.got > 0);
     listener_close(liar.listener);
     for (size_t i = 0; i < 8; i++)
         if (liar.streams[i]) stream_close(liar.streams[i]);
@@ -675,7 +676,7 @@ TEST(a_dialer_waits_for_an_answer_and_then_no_more)
     rig_close();
 }
 
-/* -- identities, in virtual time: contexts take the place of TLS -- */
+/* -- identities, in virtual time: contexts replace TLS -- */
 
 #define IDENTITY(name, ...)                                                                        \
     static const struct str name##_uris[] = {__VA_ARGS__};                                         \
@@ -706,7 +707,7 @@ static void begin_tls(const struct tls_identity *stranger)
 
 TEST(under_tls_a_replica_is_known_by_its_name_or_id)
 {
-    begin_tls(&for_stranger); /* the two nodes met: one by its name, one by its id */
+    begin_tls(&for_stranger); /* the two nodes meet: one by its name, one by its id */
     stranger_meet(stranger_dial(0, b), 9, b, LANE_CONTROL);
     finish();
 }

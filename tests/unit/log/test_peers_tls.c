@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replicas over real TLS: who may speak, and what the port does with everybody else. */
+/* Replicas over real TLS: accepted certificates, and the refusal of all others. */
 #include <string.h>
 
 #include "io/tls.h"
@@ -42,7 +42,7 @@ static struct tls_context *keep(struct tls_context *context)
     return context;
 }
 
-/* For the nodes that are opened from now on. */
+/* Sets the certificate of the nodes that are opened next. */
 static void use(const char *uri)
 {
     rig.tls_server = uri ? keep(context_of(TLS_SERVER, &root, str_from(uri))) : NULL;
@@ -55,7 +55,8 @@ static void close_all(void)
     while (context_count > 0) tls_context_unref(contexts[--context_count]);
 }
 
-/* Two good nodes: one known by its name, one by its id. Strangers come with `stranger`. */
+/* Two good nodes: one known by its name, one by its id. Strangers use the certificate `stranger`.
+ * */
 static void begin(struct tls_context *stranger)
 {
     struct peer_where where;
@@ -80,7 +81,7 @@ static void finish(uint64_t dials)
     struct node *b = &rig.nodes[1];
 
     CHECK_OK("send", peers_send(rig.nodes[0].peers, 2, &frame));
-    RIG_UNTIL("the good pair speaks on", b->frames == 1);
+    RIG_UNTIL("the good pair still exchanges frames", b->frames == 1);
     CHECK_U64("over the same connection",
               rig_node_counter(&rig.nodes[0], "dials", "result=\"connected\""), dials);
     close_all();
@@ -116,11 +117,11 @@ TEST(replicas_meet_and_a_file_arrives)
     RIG_UNTIL("sent", a->sent_count == 1);
     CHECK_OK("well", a->sent_err);
     CHECK_U64("whole", b->snaps_whole, 1);
-    finish(2); /* one of them for the file */
+    finish(2); /* one of them for the file lane */
     no_roots();
 }
 
-TEST(a_stranger_with_a_replica_identity_may_speak)
+TEST(a_stranger_with_a_replica_identity_is_accepted)
 {
     roots();
     begin(context_of(TLS_CLIENT, &root, STR("muster://replica/s")));
@@ -190,7 +191,7 @@ TEST(a_certificate_without_a_replica_identity_is_refused)
     no_roots();
 }
 
-TEST(a_dialer_under_tls_does_not_speak_to_another)
+TEST(a_dialer_under_tls_refuses_another_identity)
 {
     struct node *a = &rig.nodes[0];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replica as its owner sees it (log/log.h): one alone, and three. */
+/* A replica through log/log.h: one alone, and three. */
 #include "replica_rig.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static struct {
     struct machine_ops ops;
     struct machine_recovery last;
     size_t count;
-    int64_t number; /* of register "n" when it came */
+    int64_t number; /* value of register "n" at that event */
 } recovered;
 
 static void on_recover(void *state, const struct machine_recovery *recovery)
@@ -46,7 +46,7 @@ static void on_recover(void *state, const struct machine_recovery *recovery)
     recovered.number = rig_number(&rig.nodes[0], "n");
 }
 
-/* force-config, as a process of its own. */
+/* Runs force-config as a process of its own. */
 static enum err force_begin(struct io *io, void *context, void **ret_state)
 {
     struct node *node = context;
@@ -75,7 +75,8 @@ static enum err force(struct node *node)
     return err;
 }
 
-/* force-config leaves it in the log: behind all there was, and before anybody is served. */
+/* force-config appends it to the log, after all entries; the replica applies it before it serves.
+ * */
 TEST_BOTH(a_forced_replica_recovers_its_machines_before_it_leads)
 {
     struct node *node = &rig.nodes[0];
@@ -139,7 +140,7 @@ TEST_BOTH(a_command_that_a_machine_does_not_know_stops_the_replica_before_it)
     rig_close();
 }
 
-TEST_BOTH(what_waits_while_a_sync_is_in_flight_is_the_next_batch)
+TEST_BOTH(proposals_during_a_sync_form_the_next_batch)
 {
     struct node *node = &rig.nodes[0];
     uint64_t syncs;
@@ -158,15 +159,15 @@ TEST_BOTH(what_waits_while_a_sync_is_in_flight_is_the_next_batch)
     rig_close();
 }
 
-/* A machine whose entries are much work: each takes more turns than one. */
+/* A machine with expensive entries: each takes more than one turn. */
 static struct {
     struct machine_ops ops;
     struct io *io;
     uint64_t work, turn, in_turn, most; /* most: entries applied in one turn */
-    int left, parts;                    /* left: of the entry that is being applied */
-    struct str command;                 /* the entry's own, until the last part */
+    int left, parts;                    /* left: parts of the current entry that remain */
+    struct str command;                 /* the current entry's command, until its last part */
     uint64_t command_hash;
-    struct buf kept; /* its answer, not notified before the last part */
+    struct buf kept; /* the entry's answer, sent after the last part */
 } heavy;
 
 static enum err heavy_apply(void *state, const struct machine_entry *entry, struct buf *reply,
@@ -279,7 +280,7 @@ TEST_BOTH(three_agree_on_one_leader_and_one_order)
     for (size_t i = 0; i < 3; i++) {
         CHECK_I64("a", rig_number(&rig.nodes[i], "a"), 150);
         CHECK_U64("the same state", trial_hash(rig.nodes[i].trial), trial_hash(leader->trial));
-        CHECK_U64("everybody knows the leader", replica_status(rig.nodes[i].replica).leader_id,
+        CHECK_U64("every replica knows the leader", replica_status(rig.nodes[i].replica).leader_id,
                   leader->id);
         CHECK_TEXT("and where it is", replica_status(rig.nodes[i].replica).leader_address,
                    leader->address);

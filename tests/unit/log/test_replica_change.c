@@ -13,7 +13,7 @@ static enum err answer_of(struct call *call)
     return call->err;
 }
 
-/* Asks again while a rule is not met yet, as its users do. */
+/* Repeats a change while a rule refuses it, as users do. */
 static enum err change(enum member_change_kind kind, struct node *which)
 {
     for (int tries = 0; tries < 200; tries++) {
@@ -69,7 +69,7 @@ TEST_BOTH(a_newcomer_joins_catches_up_and_becomes_a_voter)
     rig_close();
 }
 
-/* An operator who believes a list of three voters and stops one of them would end the cluster. */
+/* An operator who reads a list of three voters and stops one of them would stop the cluster. */
 TEST(a_leader_lists_a_change_once_it_is_committed)
 {
     struct members newest;
@@ -152,7 +152,7 @@ TEST(rules_that_are_not_met_are_named)
     rig_run(3000);
     call = rig_change(leader, 0, CHANGE_PROMOTE, &rig.nodes[3]);
     CHECK_ERR("not while it does not answer", answer_of(call), ERR_NOT_READY);
-    CHECK("and says why", strlen(call->note.text) > 0);
+    CHECK("and the reason", strlen(call->note.text) > 0);
     rig_close();
 }
 
@@ -275,7 +275,8 @@ TEST(an_address_changes_in_place)
     CHECK_OK("written", change(CHANGE_ADDRESS, moved));
     CHECK_OK("works", answer_of(rig_add(rig_leader(), 0, "n", 1)));
     RIG_UNTIL("found at its new address", rig_number(moved, "n") == 1);
-    CHECK_TEXT("as everybody sees", find_member(rig_leader(), moved->id)->address, moved->address);
+    CHECK_TEXT("in the view of every replica", find_member(rig_leader(), moved->id)->address,
+               moved->address);
     CHECK_U64("with the vote it had", find_member(rig_leader(), moved->id)->role, MEMBER_VOTER);
     rig_close();
 }
@@ -299,7 +300,8 @@ TEST(a_member_that_moved_is_met_where_it_is_before_it_is_listed_there)
     rig_close();
 }
 
-/* Its own configuration says where the leader was; only the leader's hello says where it is. */
+/* The replica's own configuration has the leader's old address; only the leader's hello has the new
+ * one. */
 TEST(a_replica_that_was_away_answers_a_leader_that_moved)
 {
     rig_open(3);
@@ -323,8 +325,8 @@ TEST(a_replica_that_was_away_answers_a_leader_that_moved)
     rig_close();
 }
 
-/* Started with an address that leads nowhere; the configuration knows better. */
-TEST(a_replica_that_says_a_wrong_address_is_found_by_the_configuration)
+/* Started with an unreachable address; the configuration has the right one. */
+TEST(a_replica_that_announces_a_wrong_address_is_found_by_the_configuration)
 {
     rig_open(3);
     RIG_UNTIL("one leads", rig_leader());
@@ -340,9 +342,9 @@ TEST(a_replica_that_says_a_wrong_address_is_found_by_the_configuration)
     rig_close();
 }
 
-/* One that says it is at a place that is none (a wrong --address) must not keep others from being
- * dialed: all of them are set by one call. */
-TEST(a_hello_with_an_address_that_is_none_hinders_nobody)
+/* A hello with an invalid address (a wrong --address) must not keep the leader from dialing other
+ * peers: one call sets all addresses. */
+TEST(a_hello_with_an_invalid_address_does_not_affect_other_peers)
 {
     rig_open(2);
     RIG_UNTIL("one leads", rig_leader());
@@ -357,7 +359,7 @@ TEST(a_hello_with_an_address_that_is_none_hinders_nobody)
     rig_close();
 }
 
-TEST(a_replica_that_would_say_an_address_that_is_none_is_refused)
+TEST(a_replica_with_an_invalid_address_is_refused)
 {
     rig.nodes[0].says = "nowhere";
     rig.founders = 1;
@@ -384,7 +386,7 @@ TEST(the_level_rises_when_every_member_speaks_it_and_by_an_entry)
     CHECK_OK("level 1 works", answer_of(call));
     rig_run(1000);
     for (size_t i = 0; i < 3; i++)
-        CHECK_U64("one speaks only 1", replica_status(rig.nodes[i].replica).level, 1);
+        CHECK_U64("one supports only level 1", replica_status(rig.nodes[i].replica).level, 1);
     rig_kill(2);
     rig_run(1000);
     if (rig_leader())
@@ -403,8 +405,9 @@ TEST(the_level_rises_when_every_member_speaks_it_and_by_an_entry)
     rig_close();
 }
 
-/* A downgrade below the cluster's level: it must not guess what entries of that level mean. */
-TEST(a_replica_that_meets_a_level_it_does_not_speak_stops_naming_the_entry)
+/* A downgrade below the cluster's level: the replica must not guess the meaning of entries of that
+ * level. */
+TEST(a_replica_that_reads_an_unsupported_level_stops_and_names_the_entry)
 {
     for (size_t i = 0; i < 3; i++) rig.nodes[i].level = 2;
     rig_open(3);
@@ -426,8 +429,8 @@ TEST(a_replica_that_meets_a_level_it_does_not_speak_stops_naming_the_entry)
     rig_close();
 }
 
-/* The last entry of the log is the one that raised it: nothing of level 2 was ever written. */
-TEST(a_replica_that_meets_the_rise_to_a_level_it_does_not_speak_stops)
+/* The last entry of the log raises the level; no entry of level 2 was ever written. */
+TEST(a_replica_that_reads_the_rise_to_an_unsupported_level_stops)
 {
     for (size_t i = 0; i < 3; i++) rig.nodes[i].level = 2;
     rig_open(3);
@@ -446,7 +449,7 @@ TEST(a_replica_that_meets_the_rise_to_a_level_it_does_not_speak_stops)
     rig_close();
 }
 
-TEST(a_newcomer_that_speaks_less_than_the_cluster_is_not_added)
+TEST(a_newcomer_with_a_lower_level_than_the_cluster_is_not_added)
 {
     struct node *newcomer = &rig.nodes[3], *leader;
 
@@ -460,14 +463,14 @@ TEST(a_newcomer_that_speaks_less_than_the_cluster_is_not_added)
     CHECK_ERR("refused", answer_of(call), ERR_VERSION);
     CHECK_HAS("both are named", call->note.text, "speaks level 1, the cluster is at 2");
     CHECK("not a member", !find_member(leader, newcomer->id));
-    /* an entry that raises it to 3 is on its way */
+    /* An entry that raises the level to 3 is being replicated. */
     replica_dial_hello(leader->replica, newcomer->id, 2, str_from(newcomer->address));
     leader->replica->change.level_index = UINT64_MAX;
     leader->replica->change.level_asked = 3;
     call = rig_change(leader, 0, CHANGE_ADD, newcomer);
-    CHECK_ERR("nor one that is about to speak less", answer_of(call), ERR_VERSION);
+    CHECK_ERR("nor one that announces a lower level", answer_of(call), ERR_VERSION);
     leader->replica->change.level_index = 0;
     rig_run(500);
-    CHECK_OK("one that speaks enough is", change(CHANGE_ADD, newcomer));
+    CHECK_OK("one with a sufficient level is accepted", change(CHANGE_ADD, newcomer));
     rig_close();
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The classic ways to be wrong, each built up by hand: who is cut off, whose clock runs slow, whose
- * disk is late, when the power goes. In virtual time. Each also runs with the planted bug it is
- * for. */
+/* Known failures of Raft implementations, each built step by step in virtual time: partitions, slow
+ * clocks, slow disks, power cuts. Each test also runs with its planted bug. */
 #include <string.h>
 
 #include "replica_rig.h"
@@ -39,8 +38,8 @@ static void slow_disk(struct node *node, uint64_t sync_ms)
     CHECK_OK("set", sim_fs_set_options(sim_host_disk(node->host), &disk));
 }
 
-/* One follower's answer to a round is late: the round is over without it, and so is the leader's
- * time. It must not count for a later round. */
+/* One follower's answer arrives after its round and after the leader's time. The answer must not
+ * count for a later round. */
 TEST(a_late_answer_to_a_finished_round_confirms_nothing)
 {
     rig_open(3);
@@ -54,7 +53,7 @@ TEST(a_late_answer_to_a_finished_round_confirms_nothing)
     sim_host_clock_rate(far->host, FAST);
     sim_link_clog(far->host, old->host, 100000);
     CHECK_OK("a round without the far one", answer_of(rig_read(old, 1)));
-    rig_run(5); /* it has been asked, and its answer is on the way */
+    rig_run(5); /* the round reached it, and its answer is in flight */
     block(old, near, true);
     sim_link_block(old->host, far->host, true);
     RIG_UNTIL("the others lead", rig_has_new_leader(old));
@@ -63,14 +62,14 @@ TEST(a_late_answer_to_a_finished_round_confirms_nothing)
     struct call *read = rig_read(old, 3);
     rig_run(1);
     CHECK("its second round is under way", leads(old) && !read->done);
-    sim_link_heal_all(rig.sim); /* the late answer comes, before anything else can */
+    sim_link_heal_all(rig.sim); /* the late answer arrives first */
     CHECK_ERR("it proves nothing", answer_of(read), ERR_NOT_LEADER);
     rig_close();
 }
 
-/* Power goes between a vote and its sync. Nobody may have heard of such a vote: given again, to
- * another, it makes a second leader of the term. */
-TEST(a_vote_that_a_power_cut_takes_was_never_given)
+/* The power fails between a vote and its sync. No candidate may have received that vote: given
+ * again to another candidate, it would elect a second leader of the term. */
+TEST(a_vote_lost_in_a_power_cut_was_never_sent)
 {
     uint64_t term, last;
 
@@ -82,18 +81,18 @@ TEST(a_vote_that_a_power_cut_takes_was_never_given)
     rig_run(5000); /* the log is sealed, spares are made: the disk is idle */
     slow_disk(voter, 1000);
     last = replica_status(old->replica).last;
-    rig_add(old, 0, "n", 1); /* its sync is what the vote has to wait for */
+    rig_add(old, 0, "n", 1); /* the vote has to wait for the sync of this entry */
     RIG_UNTIL("the voter's disk is at work", replica_status(voter->replica).last > last &&
                                                  replica_status(next->replica).last > last);
     rig_run(1);
-    slow_disk(voter, 0); /* whatever comes next is quick */
+    slow_disk(voter, 0); /* later syncs are fast */
     rig_cut(old->number, true);
     sim_host_clock_rate(next->host, FAST);
     RIG_UNTIL("the next one leads by the voter's vote", leads(next));
     term = replica_status(next->replica).term;
     sim_host_die(voter->host, SIM_POWER_CUT);
     sim_link_heal_all(rig.sim);
-    rig_cut(next->number, true); /* it leads on, for all it knows */
+    rig_cut(next->number, true); /* it still believes that it leads */
     rig_start_ok(voter->number);
     RIG_UNTIL("another leads by the same vote", leads(old) || leads(voter));
     CHECK("but not the same term", replica_status((leads(old) ? old : voter)->replica).term > term);
@@ -105,8 +104,8 @@ static bool is_ready(struct node *node)
     return leads(node) && replica_status(node->replica).ready;
 }
 
-/* A follower's disk is still at work on entries that another leader has replaced since. Its report
- * says nothing about their successors, which a power cut then takes. */
+/* A follower's disk still syncs entries that another leader has replaced since. The disk's report
+ * must not count for their successors, which a power cut then loses. */
 TEST(a_disk_report_of_replaced_entries_does_not_count_for_their_successors)
 {
     uint64_t last;
@@ -118,10 +117,11 @@ TEST(a_disk_report_of_replaced_entries_does_not_count_for_their_successors)
 
     CHECK_OK("a write", answer_of(rig_add(old, 0, "n", 1)));
     RIG_UNTIL("quiet", rig_settled());
-    /* The others lose their connections to the late one: it hears nothing of the next election. */
+    /* The other replicas lose their connections to the late one: it does not see the next election.
+     * */
     for (size_t i = 2; i < 5; i++) block(late, after(old, i), true);
     rig_run(5000); /* the log is sealed, spares are made: the disks are idle */
-    /* The old leader reaches the late one only, whose disk takes its time. */
+    /* The old leader reaches only the late one, whose disk is slow. */
     for (size_t i = 2; i < 5; i++) block(old, after(old, i), true);
     slow_disk(late, 60000);
     sim_host_clock_rate(late->host, SLOW);
@@ -138,17 +138,16 @@ TEST(a_disk_report_of_replaced_entries_does_not_count_for_their_successors)
     slow_disk(fifth, 6000000); /* it follows, and acknowledges nothing */
     struct call *write = rig_add(next, 20, "kept", 1);
     block(late, next, false);
-    RIG_UNTIL("the late one has what came instead",
+    RIG_UNTIL("the late one has the new entries",
               replica_status(late->replica).term == replica_status(next->replica).term &&
                   replica_status(late->replica).last == replica_status(next->replica).last);
-    CHECK_U64("its disk is still at work on what was there", replica_status(late->replica).durable,
-              last);
+    CHECK_U64("its disk still syncs the old entries", replica_status(late->replica).durable, last);
     CHECK_OK("acknowledged with the late one's help", answer_of(write));
     sim_host_die(late->host, SIM_POWER_CUT);
     sim_host_die(fifth->host, SIM_POWER_CUT);
     rig_kill(next->number);
     rig_kill(fourth->number);
-    /* Three of five are left, the late one among them. */
+    /* Three of five are left, including the late one. */
     slow_disk(late, 0);
     slow_disk(fifth, 0);
     rig_start_ok(late->number);
@@ -156,7 +155,7 @@ TEST(a_disk_report_of_replaced_entries_does_not_count_for_their_successors)
     sim_link_heal_all(rig.sim);
     RIG_UNTIL("one of the rest leads", rig_leader());
     CHECK_OK("a read", answer_of(rig_read(rig_leader(), 30)));
-    CHECK_I64("shows what was acknowledged", rig_number(rig_leader(), "kept"), 1);
+    CHECK_I64("includes every acknowledged write", rig_number(rig_leader(), "kept"), 1);
     rig_close();
 }
 
@@ -164,6 +163,6 @@ TEST(these_find_the_planted_bugs)
 {
     if (mutant_is_planted()) SKIP("one of them is in here");
     CHECK_FOUND("a_late_answer_to_a_finished_round", READ_OLD_ROUND);
-    CHECK_FOUND("a_vote_that_a_power_cut_takes", VOTE_AFTER_SEND);
+    CHECK_FOUND("a_vote_lost_in_a_power_cut", VOTE_AFTER_SEND);
     CHECK_FOUND("a_disk_report_of_replaced_entries", STALE_PERSISTED);
 }

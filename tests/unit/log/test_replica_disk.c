@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the disk does to a replica: errors stop it, old entries are read back, states that differ
- * are found. */
+/* Effects of the disk on a replica: errors stop it, old entries are read back, different states are
+ * found. */
 #include "replica_rig.h"
 
 #include <stdio.h>
@@ -33,12 +33,12 @@ static void check_fail_stop(uint32_t writes, uint32_t syncs)
     CHECK_OK("works", answer_of(rig_add(old, 0, "n", 1)));
     fail_disk(old, writes, syncs);
     struct call *call = rig_add(old, 1, "n", 1);
-    rig_run(2000); /* of virtual time, which a replica that never stops makes no longer */
+    rig_run(2000); /* virtual time: a replica that never stops takes no longer */
     CHECK("the leader stops", old->stopped);
     CHECK("because of its disk", old->stopped == ERR_IO);
-    CHECK_HAS("naming what it did", old->why.text, "log");
+    CHECK_HAS("names the operation", old->why.text, "log");
     enum err err = answer_of(call);
-    CHECK("what was under way is unknown, or was done by the others",
+    CHECK("an open proposal is unknown, or the others applied it",
           err == ERR_UNKNOWN || err == ERR_OK);
     CHECK_ERR("nothing more is taken", answer_of(rig_add(old, 2, "n", 1)), ERR_CLOSED);
     CHECK_ERR("or read", answer_of(rig_read(old, 3)), ERR_CLOSED);
@@ -48,7 +48,7 @@ static void check_fail_stop(uint32_t writes, uint32_t syncs)
     rig_kill(old->number);
     fail_disk(old, 0, 0);
     rig_start_ok(old->number);
-    RIG_UNTIL("with a mended disk it comes back", rig_settled());
+    RIG_UNTIL("with a repaired disk it comes back", rig_settled());
     CHECK_I64("to the same state", rig_number(old, "n"), rig_number(rig_leader(), "n"));
     rig_close();
 }
@@ -65,7 +65,7 @@ TEST(a_sync_that_fails_stops_the_replica)
 
 TEST(a_vote_that_cannot_be_written_is_never_given)
 {
-    for (uint64_t seed = 1; seed <= 6; seed++) { /* now one asks for the vote, now the other */
+    for (uint64_t seed = 1; seed <= 6; seed++) { /* either replica may be the candidate */
         rig.seed = seed;
         rig_open(3);
         RIG_UNTIL("one leads", rig_leader());
@@ -73,7 +73,7 @@ TEST(a_vote_that_cannot_be_written_is_never_given)
         struct node *a = &rig.nodes[(old->number + 1) % 3], *b = &rig.nodes[(old->number + 2) % 3];
 
         RIG_UNTIL("quiet", rig_settled());
-        rig_run(5000); /* spares are made and the log is sealed: only a vote is left to sync */
+        rig_run(5000); /* spares are made and the log is sealed: only a vote needs a sync */
         fail_disk(a, 0, 1000000);
         rig_kill(old->number);
         RIG_UNTIL("it stops at its vote or its candidacy", a->stopped);
@@ -87,15 +87,15 @@ TEST(a_vote_that_cannot_be_written_is_never_given)
     }
 }
 
-/* The vote and the first entries of its term wait for the disk together. When the vote cannot be
- * written the entries must not be: a log of a term that was never written down is no log. */
+/* The vote and the first entries of its term wait for the disk together. When the write of the vote
+ * fails, the entries must not be written: a log must not have a term that was never recorded. */
 TEST(entries_of_a_term_that_could_not_be_written_down_are_not_written)
 {
     rig_open(1);
     struct node *node = &rig.nodes[0];
     RIG_UNTIL("it leads", rig_leader());
     rig_kill(0);
-    rig_start_ok(0); /* alone it leads at once: a vote and an entry are on their way */
+    rig_start_ok(0); /* alone it leads at once: a vote and an entry are being written */
     fail_disk(node, 1000000, 0);
     while (node->replica->disk.vote.err == ERR_OK) CHECK("goes on", sim_step(rig.sim));
     fail_disk(node, 0, 0);
@@ -103,7 +103,7 @@ TEST(entries_of_a_term_that_could_not_be_written_down_are_not_written)
     CHECK_HAS("at its vote", node->why.text, "vote");
     rig_kill(0);
     rig_start_ok(0);
-    RIG_UNTIL("and with a mended disk it leads again", rig_leader());
+    RIG_UNTIL("and with a repaired disk it leads again", rig_leader());
     rig_close();
 }
 
@@ -177,7 +177,7 @@ TEST(below_the_reserve_nothing_is_zeroed_ahead)
     rig_close();
 }
 
-TEST(what_waits_for_a_slow_disk_is_bounded)
+TEST(proposals_waiting_for_a_slow_disk_are_bounded)
 {
     enum { LIMIT = 100 << 10, FRAMES = 2 << 20 };
     char value[1025];
@@ -205,7 +205,7 @@ TEST(what_waits_for_a_slow_disk_is_bounded)
     rig_close();
 }
 
-/* The disk reports entries that a new leader replaced while they were being written. */
+/* The disk reports entries that a new leader replaced during the write. */
 TEST(a_report_about_replaced_entries_counts_for_nothing)
 {
     rig_open(3);
@@ -238,7 +238,7 @@ TEST(a_report_about_replaced_entries_counts_for_nothing)
 
 /* -- restoring -- */
 
-TEST_BOTH(what_a_snapshot_holds_is_not_applied_again)
+TEST_BOTH(entries_covered_by_a_snapshot_are_not_applied_again)
 {
     rig_open(1);
     RIG_UNTIL("it leads", rig_leader());
@@ -384,8 +384,8 @@ TEST(a_leader_whose_state_differs_stops_itself)
     check_odd_one_out(true);
 }
 
-/* A round is confirmed and waits for the rest of what is committed; at the very entry it waits for
- * the state turns out to be wrong. */
+/* A read's round is confirmed and waits for the remaining committed entries; the very entry it
+ * waits for reveals a wrong state. */
 static struct read_ticket waiting;
 static enum err waiting_err;
 static bool waiting_done;
@@ -405,7 +405,7 @@ static void read_now(struct proposal *proposal, enum err err, struct str reply)
     replica_read(CONTAINER_OF(proposal, struct call, proposal)->node->replica, &waiting);
 }
 
-TEST(a_state_that_is_known_to_be_wrong_answers_nobody)
+TEST(a_state_known_to_be_wrong_answers_no_request)
 {
     enum { AT = 1500 }; /* more than one slice of apply */
     rig.nodes[0].limits.hash_every = AT;
@@ -427,7 +427,7 @@ TEST(a_state_that_is_known_to_be_wrong_answers_nobody)
     rig_close();
 }
 
-/* The next release brings a machine that this one does not have, and nothing is in it yet. */
+/* The next release adds a machine that this one does not have, and the machine is still empty. */
 TEST(an_empty_machine_is_no_difference_between_releases)
 {
     for (size_t i = 0; i < 3; i++) rig.nodes[i].limits.hash_every = 16;
@@ -472,6 +472,6 @@ TEST(planted_bugs_are_found)
           !mutant_fails_test("a_vote_that_cannot_be_written", MUTANT_NONE));
     CHECK_FOUND("a_vote_that_cannot_be_written", VOTE_AFTER_SEND);
     CHECK_FOUND("a_write_that_fails_stops", WRITE_ERROR_IGNORED);
-    CHECK_FOUND("what_a_snapshot_holds_is_not_applied_again", APPLY_TWICE_AFTER_RESTORE);
+    CHECK_FOUND("entries_covered_by_a_snapshot_are_not_applied_again", APPLY_TWICE_AFTER_RESTORE);
     CHECK_FOUND("a_report_about_replaced_entries", STALE_PERSISTED);
 }

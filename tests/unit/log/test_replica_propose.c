@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proposals: what is refused and why, and when done, not done and don't know are said. */
+/* Proposals: refusals and their reasons, and when the answer is done, not done or unknown. */
 #include "replica_rig.h"
 
 #include <stdio.h>
@@ -70,7 +70,7 @@ TEST(a_proposal_that_cannot_be_is_refused_with_its_reason)
     last = replica_status(node->replica).last;
     CHECK_ERR("an actor too long", answer_of(propose_raw(node, 0, 1, 1, STR("x"), str_from(actor))),
               ERR_TOO_LARGE);
-    CHECK_U64("one entry for the callback, none for what was refused",
+    CHECK_U64("one entry for the callback, none for the refused proposal",
               replica_status(node->replica).last, last + 1);
     CHECK("counted by result",
           rig_counter(node, "muster_log_proposals_total{result=\"TOO_LARGE\"} ") == 2);
@@ -110,7 +110,7 @@ TEST(past_the_entries_in_flight_is_full)
     rig_close();
 }
 
-TEST(one_that_is_larger_than_everything_in_flight_goes_alone)
+TEST(a_proposal_larger_than_the_limit_in_flight_is_sent_alone)
 {
     char *value = long_text(100000);
 
@@ -121,7 +121,7 @@ TEST(one_that_is_larger_than_everything_in_flight_goes_alone)
     rig_close();
 }
 
-TEST(a_machine_over_its_quota_takes_only_what_frees)
+TEST(a_machine_over_its_quota_accepts_only_commands_that_free)
 {
     char *value = long_text(4000);
     struct call *call;
@@ -140,7 +140,7 @@ TEST(a_machine_over_its_quota_takes_only_what_frees)
     proposal->flags = PROPOSE_FREES;
     call->done = false;
     replica_propose(node->replica, &proposal, 1);
-    CHECK_OK("what frees is taken", answer_of(call));
+    CHECK_OK("a command that frees is accepted", answer_of(call));
     CHECK_U64("the caller's flags are the caller's", proposal->flags, PROPOSE_FREES);
     free(value);
     rig_close();
@@ -188,7 +188,7 @@ TEST(a_reserved_share_stays_free_for_its_machine)
     replica_propose(node->replica, batch, 20);
     rig_set(node, 20, "k", value);
     rig_set(node, 21, "k", value);
-    CHECK_OK("it gets what is shared", answer_of(&rig.calls[2]));
+    CHECK_OK("it gets the shared part", answer_of(&rig.calls[2]));
     CHECK_ERR("and no more", answer_of(&rig.calls[3]), ERR_FULL);
     CHECK_OK("the first machine has its own", answer_of(&rig.calls[20]));
     CHECK_OK("all of it", answer_of(&rig.calls[21]));
@@ -204,13 +204,13 @@ TEST(shares_beyond_everything_in_flight_are_refused_at_open)
     rig.founders = 1;
     rig_format(0, true);
     CHECK_ERR("more reserved than there is", rig_start(0), ERR_INVALID);
-    CHECK_HAS("said", rig.nodes[0].open_note.text, "reserve");
+    CHECK_HAS("the note", rig.nodes[0].open_note.text, "reserve");
     rig_close();
 }
 
 /* -- giving up -- */
 
-TEST_BOTH(who_abandons_is_told_unknown_once_and_the_entry_may_still_apply)
+TEST_BOTH(an_abandoned_proposal_reports_unknown_once_and_may_still_apply)
 {
     struct node *node = open_lone();
     struct call *call = rig_add(node, 0, "n", 1);
@@ -226,7 +226,7 @@ TEST_BOTH(who_abandons_is_told_unknown_once_and_the_entry_may_still_apply)
     rig_close();
 }
 
-TEST(one_that_is_abandoned_before_it_has_a_place_names_none)
+TEST(a_proposal_abandoned_before_it_has_an_index_has_none)
 {
     struct node *node = open_lone();
     struct call *call;
@@ -264,7 +264,7 @@ TEST(abandoned_bytes_count_until_their_entry_is_applied)
 
 /* -- leadership lost -- */
 
-TEST(a_leader_cut_off_says_unknown_for_what_it_cannot_know)
+TEST(a_leader_that_is_cut_off_answers_unknown_for_open_proposals)
 {
     rig_open(3);
     RIG_UNTIL("one leads", rig_leader());
@@ -282,12 +282,12 @@ TEST(a_leader_cut_off_says_unknown_for_what_it_cannot_know)
     CHECK_OK("and go on", answer_of(rig_add(rig_leader(), 2, "n", 100)));
     rig_cut(old->number, false);
     RIG_UNTIL("all agree again", rig_settled());
-    CHECK_I64("what was unknown was not applied this time", rig_number(old, "n"), 101);
+    CHECK_I64("the unknown proposal was not applied this time", rig_number(old, "n"), 101);
     rig_close();
 }
 
-/* Nothing passes for a minute, but nothing is lost either: when it ends, all of it arrives at once,
- * without waiting for anybody's back-off. */
+/* No message passes for a minute, but none is lost: at the end all arrive at once, without
+ * back-off. */
 static void hold(struct node *node, bool out, bool in)
 {
     for (size_t k = 0; k < 3; k++) {
@@ -297,10 +297,10 @@ static void hold(struct node *node, bool out, bool in)
     }
 }
 
-/* The index is applied with another entry while the proposer still waits: now it is known. */
-TEST(a_proposal_whose_place_another_entry_took_is_surely_not_done)
+/* Another entry is applied at the index while the proposer still waits: the result is known. */
+TEST(a_proposal_replaced_by_another_entry_is_reported_not_done)
 {
-    /* a long memory: the new leader must overwrite it before the proposer gives up */
+    /* a long memory: the new leader must overwrite the entry before the proposer gives up */
     rig.timing = (struct replica_timing){.election_ms = 500, .heartbeat_ms = 50};
     rig_open(3);
     RIG_UNTIL("one leads", rig_leader());
@@ -320,7 +320,7 @@ TEST(a_proposal_whose_place_another_entry_took_is_surely_not_done)
     rig_close();
 }
 
-/* Lost leadership does not mean lost: the entry is on a majority and the next leader commits it. */
+/* The leader lost leadership, but the entry is on a majority, and the next leader commits it. */
 TEST(a_proposal_that_the_next_leader_commits_is_done)
 {
     rig.timing = (struct replica_timing){.election_ms = 500, .heartbeat_ms = 50};
@@ -330,7 +330,7 @@ TEST(a_proposal_that_the_next_leader_commits_is_done)
 
     CHECK_OK("works", answer_of(rig_add(old, 0, "n", 1)));
     RIG_UNTIL("quiet", rig_settled());
-    /* Its messages leave, no answer comes back. */
+    /* It sends messages and receives none. */
     hold(old, false, true);
     struct call *call = rig_add(old, 1, "n", 10);
     RIG_UNTIL("the others have a leader, with the entry", rig_has_new_leader(old));
@@ -372,7 +372,7 @@ TEST_BOTH(closing_answers_everything_that_waits_before_it_returns)
     rig_close();
 }
 
-/* A service writes down what it could not read. */
+/* A service that writes after a failed read. */
 static void propose_after_read(struct read_ticket *ticket, enum err err)
 {
     struct call *call = CONTAINER_OF(ticket, struct call, ticket);
@@ -393,7 +393,7 @@ static void transfer_after_change(struct member_change *change, enum err err,
     rig_transfer(call->node, 3, 0);
 }
 
-TEST(what_is_asked_for_from_an_answer_at_the_end_is_answered_too)
+TEST(a_request_from_a_final_callback_is_answered_too)
 {
     struct node *node = open_lone();
 
@@ -445,7 +445,7 @@ TEST(the_replicated_clock_follows_the_leader_and_never_runs_ahead)
     rig_run(100);
     CHECK_OK("the next one does", answer_of(rig_add(leader, 0, "n", 1)));
     after = replica_status(leader->replica).clock_ns;
-    CHECK("by what has passed", after - before >= 90 * NS_PER_MS);
+    CHECK("by the elapsed time", after - before >= 90 * NS_PER_MS);
     CHECK("and no more", after - before <= sim_now(rig.sim).ns - wall);
     rig_run(5000);
     before = replica_status(leader->replica).clock_ns;
@@ -490,9 +490,8 @@ TEST(the_replicated_clock_leaves_out_a_pause_of_the_leader)
 TEST(planted_bugs_are_found)
 {
     if (mutant_is_planted()) SKIP("one of them is in here");
-    CHECK("no bug, nothing found",
-          !mutant_fails_test("a_leader_cut_off_says_unknown", MUTANT_NONE));
-    CHECK_FOUND("a_leader_cut_off_says_unknown", REPLY_BEFORE_COMMIT);
+    CHECK("no bug, nothing found", !mutant_fails_test("a_leader_that_is_cut_off", MUTANT_NONE));
+    CHECK_FOUND("a_leader_that_is_cut_off", REPLY_BEFORE_COMMIT);
     CHECK_FOUND("a_proposal_that_the_next_leader_commits_is_done", LOST_AS_NOT_APPLIED);
     CHECK_FOUND("a_proposal_that_cannot_be_is_refused", LEVEL_IGNORED);
 }

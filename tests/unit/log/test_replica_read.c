@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads: as new as everything acknowledged before, and only while this replica leads. */
+/* Reads: they see every earlier acknowledged write, and only the leader answers them. */
 #include <string.h>
 
 #include "replica_rig.h"
@@ -50,7 +50,7 @@ TEST(a_leader_cut_off_answers_no_read)
     struct call *stale = rig_read(old, 1);
     RIG_UNTIL("the others lead", rig_has_new_leader(old));
     CHECK_OK("and write", answer_of(rig_add(rig_leader(), 2, "n", 1)));
-    CHECK_ERR("never answered with what is old", answer_of(stale), ERR_NOT_LEADER);
+    CHECK_ERR("never answered with old state", answer_of(stale), ERR_NOT_LEADER);
     rig_close();
 }
 
@@ -76,7 +76,7 @@ TEST(a_leader_that_slept_answers_no_stale_read)
     rig_close();
 }
 
-/* Answers of an earlier round are on their way when the next one begins. */
+/* Answers of an earlier round are in flight when the next round begins. */
 TEST(an_answer_to_an_older_round_proves_nothing)
 {
     rig_open(3);
@@ -85,24 +85,24 @@ TEST(an_answer_to_an_older_round_proves_nothing)
 
     CHECK_OK("a write", answer_of(rig_add(leader, 0, "n", 1)));
     RIG_UNTIL("quiet", rig_settled());
-    /* One follower answers, the other's answers to round 1 are held back. */
+    /* One follower answers; the other's answers to round 1 are delayed. */
     struct node *quick = &rig.nodes[(leader->number + 1) % 3];
     struct node *slow = &rig.nodes[(leader->number + 2) % 3];
     sim_link_clog(slow->host, leader->host, 100);
     CHECK_OK("the quick one is enough", answer_of(rig_read(leader, 1)));
-    rig_run(5); /* round 1 has reached the slow one as well, and its answer is on the way */
-    /* Round 2 reaches nobody, and the slow one's old answer comes now. */
+    rig_run(5); /* round 1 has reached the slow follower, too, and its answer is in flight */
+    /* Round 2 reaches no follower, and the slow one's old answer arrives now. */
     sim_link_block(leader->host, quick->host, true);
     sim_link_block(leader->host, slow->host, true);
     sim_link_block(quick->host, leader->host, true);
     rig_read(leader, 2);
     rig_run(150);
-    CHECK("what it says is about round 1", !rig.calls[2].done);
+    CHECK("the answer is about round 1", !rig.calls[2].done);
     CHECK_ERR("round 2 ends with the leadership", answer_of(&rig.calls[2]), ERR_NOT_LEADER);
     rig_close();
 }
 
-/* A slice of apply ends before all that is committed: a read that came meanwhile must wait. */
+/* A slice of apply ends before the commit index: a read that arrived meanwhile must wait. */
 static int64_t seen_by_read;
 
 static void on_read_done(struct read_ticket *ticket, enum err err)

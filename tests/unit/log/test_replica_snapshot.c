@@ -35,7 +35,7 @@ static struct replica_status status_of(const struct node *node)
     return replica_status(node->replica);
 }
 
-TEST_BOTH(a_snapshot_is_taken_while_writes_go_on_and_stands_in_for_the_log)
+TEST_BOTH(a_snapshot_is_taken_while_writes_go_on_and_replaces_the_log)
 {
     struct node *node = &rig.nodes[0];
     size_t call = 1000;
@@ -64,7 +64,7 @@ TEST_BOTH(a_snapshot_is_taken_while_writes_go_on_and_stands_in_for_the_log)
     rig_close();
 }
 
-TEST_BOTH(who_was_away_too_long_gets_a_snapshot)
+TEST_BOTH(a_replica_that_was_away_too_long_gets_a_snapshot)
 {
     struct node *leader, *away;
 

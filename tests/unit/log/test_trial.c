@@ -44,7 +44,7 @@ static void check_reg(const struct trial *t, const char *key, uint64_t revision,
     CHECK_STR(key, got_value, str_from(value));
 }
 
-TEST(commands_do_what_they_say)
+TEST(commands_have_their_documented_effect)
 {
     static const struct {
         const char *why;
@@ -161,7 +161,7 @@ TEST(a_reply_that_finds_no_room_is_left_out)
     trial_close(t);
 }
 
-TEST(the_hash_tells_every_difference_and_not_the_way)
+TEST(the_hash_shows_every_difference_and_ignores_the_order)
 {
     struct trial *a, *b;
 
@@ -249,7 +249,7 @@ static void snapshot_under_load(struct trial *t, struct prng *prng, struct buf *
     trial_ops.snapshot_end(view);
 }
 
-TEST(a_snapshot_is_of_its_index_whatever_is_applied_meanwhile)
+TEST(a_snapshot_has_the_state_of_its_index_despite_later_entries)
 {
     struct prng worlds, prng;
 
@@ -282,7 +282,7 @@ TEST(a_snapshot_is_of_its_index_whatever_is_applied_meanwhile)
                 CHECK_U64("size", trial_ops.size(restored), trial_ops.size(twin));
             }
         }
-        /* From here both go the same way. */
+        /* From here on both get the same commands. */
         uint64_t hash = trial_hash(original), index = trial_applied(original);
         void *view;
         bool done = false;
@@ -305,7 +305,7 @@ TEST(a_snapshot_is_of_its_index_whatever_is_applied_meanwhile)
     }
 }
 
-TEST(a_snapshot_can_be_given_up)
+TEST(a_snapshot_can_be_cancelled)
 {
     struct trial *t;
     struct buf bytes;

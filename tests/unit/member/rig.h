@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One leader over one membership, with time in the hand: the core as the service drives it. Every
- * command goes through its bytes. */
+/* One leader with one membership and a clock that the test moves: the core as the service drives
+ * it. Every command is encoded and decoded. */
 #ifndef TESTS_UNIT_MEMBER_RIG_H
 #define TESTS_UNIT_MEMBER_RIG_H
 #include "lib/test.h"
@@ -9,7 +9,7 @@
 #define RIG_MS 1000000ull
 enum { RIG_STEP_MS = 10, RIG_EVENTS = 4096 };
 
-struct rig_event { /* what happened, in order, the leader's own too */
+struct rig_event { /* events in order, including the leader's own */
     enum member_topic topic;
     char worker[32], text[32];
     uint64_t incarnation, index, epoch, count, extra;
@@ -29,42 +29,43 @@ struct rig {
     struct rig_event *events;
     size_t event_count;
     size_t commands;
-    struct member_in_use in_use; /* of the last beat or registration that was refused so */
-    /* who beats by itself, at each of its intervals */
+    struct member_in_use
+        in_use; /* of the last beat or registration that was refused with "in use" */
+    /* workers that beat by themselves, at their intervals */
     struct rig_beater {
         const char *id;
         enum member_phase phase;
         struct member_instance instance;
         uint64_t incarnation, next_ns;
         int64_t clock_off_ms;
-        bool acks; /* gives back what is revoked, at once */
+        bool acks; /* releases at once what is revoked */
     } beaters[256];
     size_t beater_count;
 };
 
-/* Default rules but for what `change` does to them; may be NULL. Leads at once. */
+/* Default rules, changed by `change`, which may be NULL. Leads at once. */
 struct rig *rig_open(void (*change)(struct member_rules *rules,
                                     struct member_local_options *options));
 void rig_close(struct rig *rig);
-/* Another leader, or the same restarted. */
+/* Another replica takes over, or the leader restarts. */
 void rig_takeover(struct rig *rig);
-/* After a force-config or a restore; then it leads again. */
+/* Recovers after a force-config or a restore, and leads again. */
 void rig_recover(struct rig *rig, uint64_t floor);
-/* From a snapshot of itself, as a replica that was away. */
+/* Restores its own snapshot, like a replica that lagged. */
 void rig_reload(struct rig *rig);
 
 struct member_result rig_op(struct rig *rig, const struct member_op *op);
 struct member_op rig_of(struct rig *rig, enum member_kind kind, const char *worker);
 struct member_instance rig_instance(uint8_t number); /* 0: none */
-/* As the service does it: proposed, applied, answered. `instance` 0: a worker without. */
+/* As the service does it: propose, apply, answer. `instance` 0: a worker without an instance. */
 enum member_beat_verdict rig_beat(struct rig *rig, const char *worker, enum member_phase phase,
                                   uint8_t instance);
-/* MEMBER_S_CONFLICTED without a proposal: the id is in use. */
+/* Returns MEMBER_S_CONFLICTED without a proposal when the id is in use. */
 struct member_result rig_register(struct rig *rig, const char *worker, uint8_t instance);
-/* Registers, says READY, and goes on beating by itself with rig_run. */
+/* Registers, sends READY, and beats by itself during rig_run. */
 struct rig_beater *rig_join(struct rig *rig, const char *worker, uint8_t instance);
-void rig_stop(struct rig *rig, const char *worker); /* it beats no more */
-void rig_run(struct rig *rig, uint64_t ms);         /* time goes by */
+void rig_stop(struct rig *rig, const char *worker); /* it sends no more beats */
+void rig_run(struct rig *rig, uint64_t ms);         /* moves the clock */
 void rig_scan(struct rig *rig);
 
 size_t rig_count(const struct rig *rig, enum member_topic topic, const char *worker);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/core/detect.h: what workers.md 24.2 and 24.3 say of a detector, by their numbers. */
+/* member/core/detect.h: the cases of workers.md 24.2 and 24.3 about a detector, by number. */
 #include <stdlib.h>
 
 #include "base/prng.h"
@@ -35,7 +35,7 @@ static size_t scan(struct detect *d, uint64_t now_ns)
     return count;
 }
 
-/* Scans every cadence up to a time; the first verdict of a kind, or 0. */
+/* Scans at every cadence until a time; returns the time of the first verdict of a kind, or 0. */
 static uint64_t seen_at(struct detect *d, uint64_t from_ns, uint64_t to_ns, enum verdict_kind kind)
 {
     for (uint64_t now = from_ns; now <= to_ns; now += detect_cadence_ns(d)) {
@@ -84,8 +84,9 @@ TEST(a_deadline_is_passed_strictly) /* 39, 53, 54, 55, 57, 58 */
         options.failure_timeout_ns = MS(rows[i].failure_ms);
         d = opened(&options);
         detect_watch(d, &w, 0, 0);
-        now = MS(1000 + rows[i].late_ms);                        /* due one lease after it came */
-        for (uint64_t t = 0; t < now; t += detect_cadence_ns(d)) /* as a scan would, until then */
+        now = MS(1000 + rows[i].late_ms); /* due one lease after the beat */
+        for (uint64_t t = 0; t < now;
+             t += detect_cadence_ns(d)) /* beats at every scan until then */
             if (t + detect_cadence_ns(d) < now) beat_at(d, &w, t, 1000, NULL), (void)scan(d, t);
         beat_at(d, &w, 0, 1000, NULL);
         size_t count = scan(d, now);
@@ -117,7 +118,7 @@ TEST(the_usual_timeline) /* 66, 67 */
     detect_close(d);
 }
 
-TEST(who_beats_again_is_well) /* 40, 77 */
+TEST(a_worker_that_beats_again_is_healthy) /* 40, 77 */
 {
     struct detect_options options = usual();
     struct detect *d = opened(&options);
@@ -131,7 +132,7 @@ TEST(who_beats_again_is_well) /* 40, 77 */
         beat_at(d, &w, at, 1000, &heard);
         CHECK("recovered once", heard.recovered == (i == 0));
     }
-    CHECK("suspected anew, from there",
+    CHECK("suspected again, from that beat on",
           seen_at(d, at + MS(250), MS(20000), VERDICT_SUSPECTED) == at + MS(1500));
     detect_close(d);
 }
@@ -144,7 +145,7 @@ TEST(silence_is_passed_strictly) /* 62, 63, 64, 65 */
 
     options.kind = DETECT_SILENCE;
     options.suspect_ratio = 1.0;
-    options.failure_timeout_ns = MS(1000000); /* so that a late scan grants nothing */
+    options.failure_timeout_ns = MS(1000000); /* a late scan grants nothing */
     d = opened(&options);
     detect_watch(d, &w, 0, 0);
     CHECK_SIZE("exactly", scan(d, MS(30000)), 0);
@@ -172,7 +173,7 @@ TEST(silence_is_passed_strictly) /* 62, 63, 64, 65 */
     detect_close(d);
 }
 
-TEST(a_clock_that_is_off_fails_nobody_and_hides_nobody) /* 13, 68, 69, 70 */
+TEST(a_wrong_clock_fails_no_worker_and_hides_none) /* 13, 68, 69, 70 */
 {
     static const struct {
         const char *why;
@@ -211,7 +212,7 @@ TEST(a_clock_that_is_off_fails_nobody_and_hides_nobody) /* 13, 68, 69, 70 */
     }
 }
 
-TEST(a_judge_that_slept_blames_nobody) /* 72 */
+TEST(a_detector_that_slept_fails_no_worker) /* 72 */
 {
     struct detect_options options = usual();
     struct detect *d = opened(&options);
@@ -243,11 +244,12 @@ TEST(many_at_once_are_held)
         }
     }
     CHECK_SIZE("at most a third", failed, 34);
-    CHECK_SIZE("said once", holds, 1);
+    CHECK_SIZE("reported once", holds, 1);
     for (size_t i = 0, back = 0; i < 50 && back < 10; i++)
         if (many[i].watching) beat_at(d, &many[i], now, 1000, NULL), back++;
     for (size_t i = 0; i < 50; i++)
-        CHECK("who beat is well", !many[i].watching || many[i].suspected || !many[i].held);
+        CHECK("a worker that beat is healthy",
+              !many[i].watching || many[i].suspected || !many[i].held);
     for (failed = 0; now <= MS(45000); now += MS(250)) {
         for (size_t i = 0; i < 100; i++)
             if (many[i].watching && !many[i].suspected) beat_at(d, &many[i], now, 1000, NULL);
@@ -286,8 +288,8 @@ TEST(an_operator_lets_the_held_ones_go)
     detect_close(d);
 }
 
-/* Whatever beats come when, the verdicts are those of a judge that looks at everybody each time. */
-TEST(a_scan_says_what_a_look_at_everybody_would)
+/* For random beats the verdicts are those of a judge that examines every worker each time. */
+TEST(a_scan_equals_a_check_of_every_worker)
 {
     enum { WORKERS = 40, STEPS = 3000 };
     struct prng prng;

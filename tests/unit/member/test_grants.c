@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Epochs, hand-over, fences: who owns what. Numbers are those of the specification's test cases
- * (workers.md, section 24.9), and of its example of twelve partitions. */
+/* Epochs, hand-over, fences: which worker owns a partition. Numbers are those of the
+ * specification's test cases (workers.md, section 24.9) and of its example of twelve partitions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,8 +51,8 @@ static struct rig *three(void)
     return rig;
 }
 
-/* Others may own what is theirs here, under later tokens: nothing is given to anybody before
- * every fence is over, and then under tokens that nobody has had. */
+/* Other clusters may own these partitions under later tokens: no partition is granted before every
+ * fence is over, and then only under unused tokens. */
 TEST(after_a_lost_history_every_grant_is_new_and_waits_for_the_fences)
 {
     const uint64_t floor = 1ull << 50;
@@ -74,12 +74,12 @@ TEST(after_a_lost_history_every_grant_is_new_and_waits_for_the_fences)
     CHECK_U64("no process of before counts",
               member_local_beat(rig->local, &beat, rig->now_ns, rig->wall_ms, &op).verdict,
               MEMBER_BEAT_RESET);
-    rig_reload(rig);    /* the state is one that a snapshot holds */
+    rig_reload(rig);    /* a snapshot contains this state */
     rig_run(rig, 1100); /* two intervals: until then the ids count as in use */
     (void)rig_join(rig, "w0", 1);
     (void)rig_join(rig, "w1", 2);
     (void)rig_join(rig, "w2", 3);
-    CHECK("admitted anew", rig_worker(rig, "w0").incarnation > floor);
+    CHECK("admitted again", rig_worker(rig, "w0").incarnation > floor);
     for (uint32_t i = 0; i < 12; i++)
         CHECK_U64("fenced first", rig_partition(rig, i).state, MEMBER_FENCING);
     rig_run(rig, 10000);
@@ -151,7 +151,7 @@ TEST(case_139_one_window_is_one_change)
     rig_close(rig);
 }
 
-TEST(case_140_what_is_no_change_of_the_eligible)
+TEST(case_140_events_that_do_not_change_the_eligible_workers)
 {
     struct rig *rig = three();
     uint64_t epoch = rig_epoch(rig);
@@ -212,7 +212,7 @@ TEST(case_142_144_148_revoke_before_assign)
         CHECK_U64("still", rig_partition(rig, moving[i]).state, MEMBER_REVOKING);
         op.epoch = old;
         op.text = STR("ckpt-7");
-        CHECK_U64("given back", rig_op(rig, &op).status, MEMBER_S_DONE);
+        CHECK_U64("released", rig_op(rig, &op).status, MEMBER_S_DONE);
         p = rig_partition(rig, moving[i]);
         CHECK("granted in the same entry",
               p.state == MEMBER_OWNED && str_equal(p.owner, STR("w3")));
@@ -335,7 +335,7 @@ TEST(case_151_no_more_than_a_tenth_at_once)
         static const char *const names[] = {"w0", "w1", "w2"};
         (void)rig_register(rig, names[i], (uint8_t)(i + 1));
         op = rig_of(rig, MEMBER_OP_READY, names[i]);
-        rig->read = UINT64_MAX; /* thousands of events: not for this test */
+        rig->read = UINT64_MAX; /* thousands of events that this test does not read */
         (void)rig_op(rig, &op);
     }
     rig->clock_ns += 500 * RIG_MS;
@@ -361,21 +361,22 @@ TEST(case_151_no_more_than_a_tenth_at_once)
     rig_close(rig);
 }
 
-TEST(case_152_who_is_not_part_of_it_delays_nothing)
+TEST(case_152_a_worker_outside_the_hand_over_delays_nothing)
 {
     struct rig *rig = three();
 
     (void)rig_join(rig, "w3", 4);
     rig_run(rig, 2000);
     check_owner(rig, "w3", "2 3 4 7 9 10");
-    rig_stop(rig, "w1"); /* frozen; its partitions are not those that move */
+    rig_stop(rig, "w1"); /* paused; its partitions do not move */
     rig_run(rig, 2000);
     CHECK_SIZE("suspected", rig_count(rig, MEMBER_EV_SUSPECTED, "w1"), 1);
     (void)rig_beat(rig, "w3", MEMBER_DRAINING, 4);
     for (size_t i = 0; i < rig->beater_count; i++)
         if (!strcmp(rig->beaters[i].id, "w3")) rig->beaters[i].phase = MEMBER_DRAINING;
     rig_run(rig, 2000);
-    CHECK_U32("its successors have all but what goes to the frozen one", rig_owned(rig, "w3"), 0);
+    CHECK_U32("its successors have all partitions except the paused one's", rig_owned(rig, "w3"),
+              0);
     CHECK_U64("which waits", member_counts(rig->m).of_state[MEMBER_FREE], 1);
     CHECK_STR("for w1", rig_partition(rig, 2).target, STR("w1"));
     (void)rig_beat(rig, "w1", MEMBER_READY, 2);
@@ -419,7 +420,7 @@ TEST(a_restart_fences_what_the_old_process_had)
     rig_run(rig, 1000);
     CHECK_U64("beats", rig_beat(rig, "w0", MEMBER_READY, 1), MEMBER_BEAT_ACK);
     rig_stop(rig, "w0");
-    rig_run(rig, 1050); /* past two intervals: the second is taken */
+    rig_run(rig, 1050); /* after two intervals the second is accepted */
     (void)rig_join(rig, "w0", 2);
     CHECK_U64("another", rig_worker(rig, "w0").incarnation, 2);
     CHECK_U64("fencing", member_counts(rig->m).of_state[MEMBER_FENCING], 12);
@@ -439,7 +440,7 @@ static void quick_silence(struct member_rules *rules, struct member_local_option
     options->detect.heartbeat_timeout_ns = 2000 * RIG_MS;
 }
 
-/* Section 8.2: a detector that is quicker than the fence gives nothing away before it. */
+/* Section 8.2: a detector that is faster than the fence releases no partition before the fence. */
 TEST(a_verdict_before_the_fence_waits_for_it)
 {
     struct rig *rig = rig_open(quick_silence);
@@ -459,8 +460,9 @@ TEST(a_verdict_before_the_fence_waits_for_it)
     rig_close(rig);
 }
 
-/* It said that it goes, resumes, falls silent, and its verdict and the resumption cross. */
-TEST(who_seemed_to_have_left_and_holds_something_is_fenced)
+/* The worker announces its leave, resumes, and falls silent; its failure verdict and the resumption
+ * cross. */
+TEST(a_worker_that_seemed_to_have_left_with_partitions_is_fenced)
 {
     struct rig *rig = rig_open(one_by_one);
     struct member_beat beat = {.worker = STR("w1"), .phase = MEMBER_READY};
@@ -502,7 +504,7 @@ TEST(who_seemed_to_have_left_and_holds_something_is_fenced)
     rig_close(rig);
 }
 
-TEST(case_128_129_nobody_and_one)
+TEST(case_128_129_no_worker_and_one)
 {
     struct rig *rig = rig_open(twelve);
     uint32_t numbers[12];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry: standings, incarnations, failures. Numbers are those of the specification's test
- * cases (workers.md, section 24). */
+/* The registry: states, incarnations, failures. Numbers are those of the specification's test cases
+ * (workers.md, section 24). */
 #include <stdio.h>
 
 #include "rig.h"
@@ -49,7 +49,7 @@ TEST(case_33_registering_twice_is_registering)
     rig_close(rig);
 }
 
-TEST(case_34_who_leaves_is_deregistered)
+TEST(case_34_a_leaving_worker_is_deregistered)
 {
     struct rig *rig = rig_open(NULL);
     struct member_op op;
@@ -66,7 +66,7 @@ TEST(case_34_who_leaves_is_deregistered)
     rig_close(rig);
 }
 
-TEST(case_37_last_words_make_no_worker)
+TEST(case_37_a_last_beat_creates_no_worker)
 {
     struct rig *rig = rig_open(NULL);
 
@@ -139,14 +139,14 @@ TEST(case_39_40_66_suspected_then_recovered_or_dead)
     rig_close(rig);
 }
 
-/* Section 19: what a reload may change takes effect for those who are watched already. */
+/* Section 19: a reload's changes apply to workers that are already watched. */
 TEST(a_reload_changes_thresholds_and_no_promise)
 {
     struct rig *rig = rig_open(NULL);
     struct member_local_options next = rig->options;
 
     for (int i = 0; i < 2; i++) (void)rig_join(rig, i ? "w1" : "w0", (uint8_t)(i + 1));
-    rig_run(rig, 8000); /* a history of arrivals is there from now on */
+    rig_run(rig, 8000); /* arrival times are known from now on */
     next.detect.phi = true;
     next.detect.phi_threshold = 3;
     next.detect.failure_timeout_ns = 100 * RIG_MS;
@@ -165,7 +165,7 @@ TEST(a_reload_changes_thresholds_and_no_promise)
     CHECK_ERR("nothing of it", member_local_reload(rig->local, &next), ERR_INVALID);
     next = rig->options;
     next.checkpoint_interval_ns = 100 * RIG_MS;
-    next.checkpoint_ack_timeout_ns = 50 * RIG_MS; /* nobody answers here */
+    next.checkpoint_ack_timeout_ns = 50 * RIG_MS; /* no worker answers here */
     rig_forget(rig);
     rig_run(rig, 1000);
     CHECK_SIZE("not due", rig_count(rig, MEMBER_EV_CHECKPOINT_TRIGGERED, NULL), 0);
@@ -212,7 +212,7 @@ TEST(case_41_42_43_the_dead_come_back_as_others)
     (void)rig_beat(rig, T5, MEMBER_READY, 0);
     rig_run(rig, 7000);
     CHECK_U64("dead", rig_worker(rig, T5).standing, MEMBER_DEAD);
-    CHECK_U64("last words", rig_beat(rig, T5, MEMBER_DRAINING, 0), MEMBER_BEAT_IGNORE);
+    CHECK_U64("the last beat", rig_beat(rig, T5, MEMBER_DRAINING, 0), MEMBER_BEAT_IGNORE);
     CHECK_U64("stays dead", rig_worker(rig, T5).standing, MEMBER_DEAD);
     CHECK_U64("back", rig_beat(rig, T5, MEMBER_READY, 0), MEMBER_BEAT_PROPOSE);
     CHECK_U64("as another", rig_worker(rig, T5).incarnation, 2);
@@ -252,7 +252,7 @@ TEST(a_new_instance_is_a_restart_and_the_old_one_is_over)
 
     (void)rig_join(rig, "w0", 1);
     rig_stop(rig, "w0");
-    rig_run(rig, 1010); /* past two intervals: the old one may be gone */
+    rig_run(rig, 1010); /* after two intervals the old worker may be gone */
     CHECK_U64("another", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_PROPOSE);
     CHECK_U64("incarnation", rig_worker(rig, "w0").incarnation, 2);
     CHECK("must register to be given anything", !rig_worker(rig, "w0").capable);
@@ -263,7 +263,7 @@ TEST(a_new_instance_is_a_restart_and_the_old_one_is_over)
     rig_close(rig);
 }
 
-/* Without instances nobody can distinguish a second process from a restart: as rollout's workers are. */
+/* Without instances a second process looks like a restart, as with rollout workers. */
 TEST(case_45_two_processes_under_one_name)
 {
     struct rig *rig = rig_open(NULL);
@@ -294,7 +294,7 @@ TEST(the_second_process_of_one_id_is_refused_while_the_first_beats)
     for (int i = 0; i < 40; i++) {
         rig_run(rig, 250);
         CHECK_U64("its beat", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_IN_USE);
-        CHECK("heard a moment ago", rig->in_use.heard && rig->in_use.silent_ms <= 500);
+        CHECK("a recent beat", rig->in_use.heard && rig->in_use.silent_ms <= 500);
         CHECK_U64("its registration", rig_register(rig, "w0", 2).status, MEMBER_S_CONFLICTED);
     }
     CHECK_SIZE("nothing was proposed for it", rig->commands - commands,
@@ -337,9 +337,9 @@ TEST(a_new_leader_waits_for_the_first_before_it_takes_the_second)
     rig_run(rig, 900);
     rig_takeover(rig);
     rig_run(rig, 900);
-    CHECK_U64("it has not been heard here", rig_beat(rig, "w0", MEMBER_INIT, 2),
+    CHECK_U64("this leader has no beat of it yet", rig_beat(rig, "w0", MEMBER_INIT, 2),
               MEMBER_BEAT_IN_USE);
-    CHECK("and that is said", !rig->in_use.heard);
+    CHECK("and that is reported", !rig->in_use.heard);
     rig_run(rig, 200);
     CHECK_U64("then it is taken", rig_beat(rig, "w0", MEMBER_INIT, 2), MEMBER_BEAT_PROPOSE);
     rig_close(rig);
@@ -396,7 +396,7 @@ TEST(case_47_a_drained_worker_with_grants_fails)
     rig_close(rig);
 }
 
-TEST(draining_is_taken_back_by_who_said_it)
+TEST(draining_is_cancelled_by_the_worker_that_announced_it)
 {
     struct rig *rig = rig_open(NULL);
     struct member_op op;
@@ -410,7 +410,7 @@ TEST(draining_is_taken_back_by_who_said_it)
     op = rig_of(rig, MEMBER_OP_DRAIN, "w0");
     op.flag = true;
     CHECK_U64("an operator", rig_op(rig, &op).status, MEMBER_S_DONE);
-    CHECK_U64("that it has not heard of", rig_beat(rig, "w0", MEMBER_RUNNING, 1), MEMBER_BEAT_ACK);
+    CHECK_U64("that it has no beat yet", rig_beat(rig, "w0", MEMBER_RUNNING, 1), MEMBER_BEAT_ACK);
     CHECK("still draining", rig_worker(rig, "w0").draining);
     rig_close(rig);
 }
@@ -458,7 +458,7 @@ TEST(case_49_eviction_fences)
     rig_close(rig);
 }
 
-TEST(case_50_what_is_not_in_the_table_does_nothing)
+TEST(case_50_a_transition_outside_the_table_does_nothing)
 {
     static const enum member_kind kinds[] = {
         MEMBER_OP_READY,      MEMBER_OP_DRAIN,      MEMBER_OP_DEAD, MEMBER_OP_LEAVE,
@@ -499,7 +499,7 @@ TEST(case_76_77_a_burst_is_one_deadline)
     rig_close(rig);
 }
 
-TEST(case_68_69_a_clock_that_is_off_fails_nobody)
+TEST(case_68_69_a_wrong_clock_fails_no_worker)
 {
     struct rig *rig = rig_open(NULL);
     struct rig_beater *fast = rig_join(rig, "fast", 1), *slow;
@@ -516,7 +516,7 @@ TEST(case_68_69_a_clock_that_is_off_fails_nobody)
     rig_close(rig);
 }
 
-TEST(case_71_a_step_of_the_wall_clock_fails_nobody)
+TEST(case_71_a_step_of_the_wall_clock_fails_no_worker)
 {
     struct rig *rig = rig_open(NULL);
 
@@ -529,13 +529,13 @@ TEST(case_71_a_step_of_the_wall_clock_fails_nobody)
     rig_close(rig);
 }
 
-TEST(case_72_who_was_stopped_blames_nobody)
+TEST(case_72_a_leader_that_was_paused_fails_no_worker)
 {
     struct rig *rig = rig_open(NULL);
 
     (void)rig_join(rig, "w0", 1);
     rig_run(rig, 2000);
-    rig->now_ns += 10000 * RIG_MS; /* stopped; beats wait in queues, the scan may come first */
+    rig->now_ns += 10000 * RIG_MS; /* stopped; beats wait in queues, and the scan may run first */
     rig->clock_ns += 10000 * RIG_MS;
     rig->wall_ms += 10000;
     rig_scan(rig);
@@ -572,9 +572,9 @@ TEST(case_73_too_many_at_once_are_held)
             back++;
         }
     rig_run(rig, 60000);
-    CHECK_SIZE("who stayed silent", rig_count(rig, MEMBER_EV_FAILED, NULL), 40);
+    CHECK_SIZE("the silent worker", rig_count(rig, MEMBER_EV_FAILED, NULL), 40);
     for (size_t i = 0; i < rig->beater_count; i++)
-        CHECK_U64("who came back", rig_worker(rig, rig->beaters[i].id).incarnation, 1);
+        CHECK_U64("the worker that came back", rig_worker(rig, rig->beaters[i].id).incarnation, 1);
     rig_close(rig);
 }
 
@@ -628,7 +628,7 @@ TEST(case_79_80_each_incarnation_fails_once)
     }
 }
 
-TEST(case_81_82_87_what_was_not_emitted_is_there_for_the_next_leader)
+TEST(case_81_82_87_events_not_emitted_are_there_for_the_next_leader)
 {
     struct rig *rig = rig_open(NULL);
     struct member_event event;
@@ -672,7 +672,7 @@ TEST(case_83_84_85_a_death_proposed_twice_happens_once)
     rig_close(rig);
 }
 
-TEST(case_88_a_new_leader_begins_to_wait_anew)
+TEST(case_88_a_new_leader_restarts_the_wait)
 {
     struct rig *rig = rig_open(NULL);
 
@@ -722,7 +722,7 @@ TEST(advice_stretches_deadlines_and_fences)
     rig_close(rig);
 }
 
-TEST(a_register_call_that_knew_of_nobody_replaces_nobody)
+TEST(a_register_call_without_a_known_predecessor_replaces_no_worker)
 {
     struct rig *rig = rig_open(NULL);
     struct member_op op = {.worker = STR("w0"), .instance = rig_instance(1), .capable = true};

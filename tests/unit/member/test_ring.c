@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/core/ring.h: the vectors of the specification, and what must hold of any ring. */
+/* member/core/ring.h: the vectors of the specification, and properties of every ring. */
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -105,7 +105,7 @@ TEST(points_are_those_of_the_specification)
     ring_close(ring);
 }
 
-/* "w0: 5 6 7 10, w1: ..." as the specification lists them. */
+/* "w0: 5 6 7 10, w1: ...", the format of the specification. */
 static void check_placed(const char *workers, uint32_t virtual_nodes, double epsilon,
                          const char *want)
 {
@@ -166,9 +166,9 @@ TEST(a_fourth_worker_takes_38_of_128)
     ring_close(four);
 }
 
-/* Any order of joins and leaves that ends with the same set ends with the same owners; who comes
- * takes only for itself, who leaves loses only its own. */
-TEST(only_what_must_moves_and_order_never_shows)
+/* Any order of joins and leaves with the same final set has the same owners; a new worker only
+ * gains partitions, and a leaving worker's partitions alone move. */
+TEST(only_necessary_partitions_move_and_order_has_no_effect)
 {
     enum { WORKERS = 12, PARTITIONS = 200 };
     struct prng prng;
@@ -186,7 +186,7 @@ TEST(only_what_must_moves_and_order_never_shows)
             size_t w = (size_t)prng_below(&prng, WORKERS);
             struct str name = str_from(names[w]);
             CHECK_OK("before", ring_place(ring, PARTITIONS, before));
-            for (size_t p = 0; p < PARTITIONS; p++) { /* ids are freed with their worker */
+            for (size_t p = 0; p < PARTITIONS; p++) { /* a worker's id is freed with the worker */
                 struct str id = ring_worker(ring, before[p]);
                 was[p] = STR_EMPTY;
                 for (int i = 0; i < WORKERS; i++)
@@ -266,8 +266,8 @@ TEST(case_133_shares_in_proportion_to_weights)
     ring_close(ring);
 }
 
-/* Who comes and goes leaves the same ring as one that never knew the others. */
-TEST(changes_in_place_are_a_ring_built_anew)
+/* A ring that workers joined and left equals a ring that never had them. */
+TEST(changes_in_place_equal_a_new_ring)
 {
     struct prng prng;
     uint64_t seed = test_seed();
@@ -277,7 +277,7 @@ TEST(changes_in_place_are_a_ring_built_anew)
     prng_seed(&prng, seed);
     for (int step = 0; step < 400; step++) {
         struct ring_options options = {.virtual_nodes = 16};
-        static uint32_t owners[4096], anew[4096];
+        static uint32_t owners[4096], fresh[4096];
         struct ring *other;
 
         for (uint64_t i = prng_below(&prng, 4); i > 0; i--) {
@@ -297,8 +297,8 @@ TEST(changes_in_place_are_a_ring_built_anew)
             if (there[i]) CHECK_OK("added", ring_add(other, str_from(id)));
         }
         CHECK_OK("placed", ring_place(ring, ARRAY_LEN(owners), owners));
-        CHECK_OK("placed anew", ring_place(other, ARRAY_LEN(anew), anew));
-        for (size_t i = 0; i < ARRAY_LEN(owners); i++) CHECK_U32("each", owners[i], anew[i]);
+        CHECK_OK("placed in a new ring", ring_place(other, ARRAY_LEN(fresh), fresh));
+        for (size_t i = 0; i < ARRAY_LEN(owners); i++) CHECK_U32("each", owners[i], fresh[i]);
         ring_close(other);
     }
     ring_close(ring);

@@ -71,12 +71,12 @@ TEST(case_159_only_active_holders_are_asked)
     rig_run(rig, 2400);
     CHECK_SIZE("suspected", rig_count(rig, MEMBER_EV_SUSPECTED, "silent"), 1);
     CHECK("one is", member_local_next_ask(rig->local, &id, &round));
-    CHECK_STR("who owns", id, STR("owner"));
+    CHECK_STR("the owner", id, STR("owner"));
     CHECK("only", !member_local_next_ask(rig->local, &id, &round));
     rig_close(rig);
 }
 
-TEST(case_160_who_does_not_answer_is_left_out)
+TEST(case_160_a_worker_that_does_not_answer_is_left_out)
 {
     struct rig *rig = rig_open(NULL);
     uint64_t round;
@@ -101,7 +101,7 @@ static void impatient(struct member_rules *rules, struct member_local_options *o
     options->checkpoint_max_failures = 2;
 }
 
-TEST(who_misses_too_many_is_drained)
+TEST(a_worker_that_misses_too_many_rounds_is_drained)
 {
     struct rig *rig = rig_open(impatient);
 

@@ -68,7 +68,7 @@ TEST(case_219_220_pending_running_done)
     CHECK_U64("done", item(rig, 0).state, MEMBER_ITEM_DONE);
     CHECK_STR("with", item(rig, 0).result, STR("result"));
     CHECK_U64("again", say(rig, MEMBER_OP_SUBMIT, "w0", 0), MEMBER_S_FINAL);
-    CHECK_U64("nor given back", say(rig, MEMBER_OP_RELEASE, "w0", 0), MEMBER_S_FINAL);
+    CHECK_U64("nor released", say(rig, MEMBER_OP_RELEASE, "w0", 0), MEMBER_S_FINAL);
     CHECK_U64("still", item(rig, 0).state, MEMBER_ITEM_DONE);
     CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_WORK_COMPLETED, "w0"), 1);
     rig_close(rig);
@@ -135,7 +135,7 @@ TEST(case_223_224_half_of_the_busiest)
     }
 }
 
-TEST(case_225_226_who_has_work_steals_nothing_and_ties)
+TEST(case_225_226_a_worker_with_work_steals_nothing_and_ties)
 {
     struct rig *rig = with(7, 3);
 
@@ -262,7 +262,7 @@ TEST(case_231_238_epochs_of_coordinators)
     rig_close(rig);
 }
 
-TEST(a_full_quota_refuses_what_adds_and_takes_what_frees)
+TEST(a_full_quota_refuses_additions_and_accepts_deletions)
 {
     struct member_options options = {.quota_bytes = 99500};
     struct membership *m = member_open(&options);

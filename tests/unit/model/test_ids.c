@@ -38,7 +38,7 @@ TEST(what_an_id_may_be)
     CHECK_ERR("and else as an id", text_check("zone", STR("\t"), ID_MAX, NULL), ERR_INVALID);
 }
 
-/* A text is looked at in words of eight bytes: one bad byte is found wherever it is. */
+/* A text is checked in words of eight bytes: a bad byte must be found at every position. */
 TEST(one_bad_byte_is_found_at_every_place_of_every_length)
 {
     for (size_t len = 1; len <= 26; len++) {
@@ -58,7 +58,7 @@ TEST(one_bad_byte_is_found_at_every_place_of_every_length)
                               text_check("id", str_of(text, len), 26, &note),
                               byte < 0x80 ? ERR_OK : ERR_INVALID);
                 }
-                CHECK("and UTF-8 is what is below 0x80",
+                CHECK("and all of UTF-8 below 0x80",
                       str_is_utf8(str_of(text, len)) == (byte < 0x80));
             }
         }

@@ -122,7 +122,7 @@ static struct machine sound(enum machine_state state)
 
 TEST(what_each_state_demands)
 {
-    /* y: must be set, n: must be empty, -: not looked at */
+    /* y: must be set, n: must be empty, -: ignored */
     static const struct {
         char host, cluster, error;
         const char *name;
@@ -163,7 +163,7 @@ TEST(what_each_state_demands)
               MACHINE_SOUND);
 }
 
-TEST(the_first_violation_is_told)
+TEST(the_first_violation_is_reported)
 {
     static const double nan = (double)NAN, infinite = (double)INFINITY;
     static const struct {
@@ -221,7 +221,7 @@ TEST(allocatable_counts_when_it_names_anything)
     CHECK_OK("shape", resources_set(&m.resources, 3, 8000, QUANTITY_DECIMAL_SI));
     CHECK("the shape", machine_capacity(&m) == &m.resources);
     CHECK_OK("less", resources_set(&m.allocatable, 3, 7000, QUANTITY_DECIMAL_SI));
-    CHECK("what is left of it", machine_capacity(&m) == &m.allocatable);
+    CHECK("the rest of the amount", machine_capacity(&m) == &m.allocatable);
 }
 
 static char big[FINGERPRINT_MAX + 1];

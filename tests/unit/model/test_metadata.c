@@ -41,7 +41,7 @@ TEST(five_keys_are_always_written)
     arena_deinit(&arena);
 }
 
-TEST(ours_are_written_when_they_say_something)
+TEST(own_fields_are_written_when_they_are_set)
 {
     struct machine_metadata m = {
         .destination = STR("east"),
@@ -142,7 +142,7 @@ TEST(no_locale_changes_them)
     comma_locale_leave();
 }
 
-TEST(reading_takes_what_go_takes)
+TEST(the_reader_accepts_what_go_accepts)
 {
     static const struct {
         const char *text;
@@ -219,7 +219,7 @@ TEST(each_key_is_read_for_itself)
     CHECK_STR("absent: as it was", m.stamp.fingerprint, STR("kept"));
     CHECK_STR("any byte in a group", m.stamp.group, STR("g\0"));
     CHECK_OK("none at all", metadata_decode(NULL, 0, &m, &note));
-    CHECK_TEXT("says nothing", note.text, "");
+    CHECK_TEXT("without a reason", note.text, "");
     CHECK_OK("without a note", metadata_decode(pairs + 1, 1, &m, NULL));
     CHECK_ERR("without a note", metadata_decode(pairs, 5, &m, NULL), ERR_PARSE);
 }
@@ -300,7 +300,7 @@ TEST(hostile_metadata)
     CHECK_TEXT("noted", note.text, "shard_metadata: 257 entries, at most 256 are allowed");
 }
 
-TEST(no_memory_is_said)
+TEST(an_allocation_failure_is_reported)
 {
     struct machine_metadata m = {.stamp.priority = 1};
     struct label pairs[METADATA_MAX];

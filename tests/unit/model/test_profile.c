@@ -103,7 +103,7 @@ TEST(order_does_not_show_and_everything_else_does)
     arena_deinit(&arena);
 }
 
-TEST(what_the_engine_asks_a_profile)
+TEST(queries_of_the_engine_to_a_profile)
 {
     static const struct str one[] = {{"m5.large", 8}};
     struct requirement requirements[] = {{STR("rack"), OPERATOR_SAME, NULL, 0},
@@ -240,7 +240,7 @@ TEST(an_endless_fingerprint_is_refused_before_it_is_copied)
     arena_deinit(&arena);
 }
 
-TEST(no_memory_is_said_and_nothing_returned)
+TEST(an_allocation_failure_is_reported_and_nothing_returned)
 {
     struct requirement requirements[] = {{LABEL_INSTANCE_TYPE, OPERATOR_IN, types, 3},
                                          {STR("rack"), OPERATOR_SAME, NULL, 0}};
@@ -281,7 +281,7 @@ TEST(a_profile_is_read_out_of_its_fingerprint)
     }
 }
 
-TEST(what_is_no_fingerprint_is_not_read_as_one)
+TEST(an_invalid_fingerprint_is_refused)
 {
     static const char *const garbage[] = {
         "",
@@ -308,7 +308,8 @@ TEST(what_is_no_fingerprint_is_not_read_as_one)
         arena_deinit(&arena);
     }
     prng_seed(&prng, 7);
-    for (int i = 0; i < 20000; i++) { /* read or not: what is read is what was written */
+    for (int i = 0; i < 20000;
+         i++) { /* the text may be refused; an accepted text is written back unchanged */
         static const char bytes[] = "|:;,=pk19-";
         char text[256];
         struct str from = str_from(fingerprints[prng_below(&prng, ARRAY_LEN(fingerprints))]);

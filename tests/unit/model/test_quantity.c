@@ -66,7 +66,7 @@ TEST(every_suffix_is_read_and_printed_as_kubernetes_does)
     }
 }
 
-TEST(what_binary_suffixes_cannot_say_is_printed_in_decimal)
+TEST(values_without_a_binary_suffix_are_printed_in_decimal)
 {
     static const struct {
         const char *text, *canonical;
@@ -154,7 +154,7 @@ TEST(no_quantity_reaches_two_to_the_63)
     }
 }
 
-TEST(what_is_no_quantity)
+TEST(invalid_quantities_are_refused)
 {
     static const struct {
         const char *text, *note;
@@ -217,7 +217,7 @@ TEST(sums)
         const char *a, *b, *sum;
     } cases[] = {
         {"40Gi", "32Gi", "72Gi"},    {"1", "500m", "1500m"},
-        {"0", "1Gi", "1Gi"}, /* a zero takes the other's suffixes */
+        {"0", "1Gi", "1Gi"}, /* a zero takes the other operand's suffixes */
         {"0Ki", "1k", "1k"},         {"1Gi", "0", "1Gi"},
         {"1Gi", "1G", "2073741824"}, {"1Gi", "-1G", "73741824"},
         {"1e3", "1", "1001"},        {"100m", "-100m", "0"},

@@ -6,7 +6,7 @@
 #include "lib/dimensions_find.h"
 #include "lib/test.h"
 
-/* Vectors are written as "cpu=4,memory=16Gi" here. */
+/* Vectors have the form "cpu=4,memory=16Gi". */
 static struct dimensions dims;
 
 static size_t split(const char *text, struct label pairs[32])
@@ -368,7 +368,7 @@ TEST(narrow_and_packed_say_the_same)
     CHECK_OK("narrow", resource_sum_narrow(&s, &r));
     resource_sum_scale(&back, &r, 1);
     check_text("and wide again", &back, "cpu=4,gpu=0,memory=16Gi");
-    packed[0] = 4000; /* cpu, memory, gpu: as they were first named */
+    packed[0] = 4000; /* cpu, memory, gpu: in the order of their first use */
     packed[1] = (int128)1000 << 34;
     packed[2] = 0;
     resource_sum_clear(&back);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict reader of the Prometheus text format 0.0.4, for tests: what it accepts, a scraper
- * accepts. It also refuses what a scraper would let pass but we never mean: samples without HELP
- * and TYPE, a family in two places, a series twice, buckets that shrink, counts that disagree. */
+/* A strict reader of the Prometheus text format 0.0.4: a scraper accepts everything that it
+ * accepts. It also refuses valid text that is a mistake in muster: samples without HELP and TYPE, a
+ * split family, a repeated series, shrinking buckets, counts that disagree. */
 #ifndef TESTS_OBS_PROM_PARSE_H
 #define TESTS_OBS_PROM_PARSE_H
 #include <ctype.h>
@@ -40,7 +40,7 @@ static inline size_t prom_name_len(struct str s, bool colon)
     return i;
 }
 
-/* {a="b",c="d"} at the start of *rest. */
+/* Reads {a="b",c="d"} at the start of *rest. */
 static inline bool prom_labels(struct prom *p, struct str *rest, struct prom_sample *sample,
                                struct str line)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Children that die on purpose, and what they say. */
+/* Children that crash, and their last output. */
 #include "obs/crash.h"
 
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static void never_done(struct job *job, enum err err)
     (void)job, (void)err;
 }
 
-/* The way our threads come to be: their signals are blocked, but for a fault's. */
+/* Starts a thread as muster does, with all signals blocked except those of faults. */
 static void die_in_worker(void)
 {
     struct real_io *real;
@@ -107,7 +107,7 @@ static void die_in_http_handler(void)
     client_ask(http_address(server), "GET /die HTTP/1.1\r\nHost: x\r\n\r\n", NULL);
 }
 
-/* The child's standard error, and how it ended. */
+/* Returns the child's standard error, and its exit status. */
 static char *last_words(void (*die)(void), int *ret_status)
 {
     int ends[2];
@@ -146,7 +146,7 @@ static const struct {
     void (*die)(void);
     int signal;
     const char *head;
-    bool frames; /* our own function is in the backtrace */
+    bool frames; /* the test's function is in the backtrace */
 } cases[] = {
     {"a failed assertion", die_by_assert, SIGABRT, "*** died by SIGABRT", true},
     {"an invalid address", die_by_segv, SIGSEGV,
@@ -173,7 +173,7 @@ TEST(a_dying_process_says_where_and_what_and_dies_by_its_signal)
         CHECK_HAS(cases[i].why, said, " about to die 4 2\n*** end\n");
         CHECK("a backtrace with our program in it",
               strstr(strstr(said, "*** backtrace\n"), "test_obs_crash(") != NULL);
-        CHECK("said once", !strstr(strstr(said, "*** end\n") + 1, "*** end\n"));
+        CHECK("reported once", !strstr(strstr(said, "*** end\n") + 1, "*** end\n"));
         if (cases[i].die == die_by_assert) CHECK_HAS("the assertion itself", said, "two == 3");
         free(said);
     }
@@ -203,7 +203,7 @@ TEST(an_overflowed_stack_still_has_last_words)
     free(said);
 }
 
-/* Bounded, so that a hang becomes a failure. */
+/* Bounded, so that a hang becomes a failed test. */
 static bool ends_in_time(pid_t child, int *ret_status)
 {
     for (int i = 0; i < 3000; i++) {
@@ -215,14 +215,14 @@ static bool ends_in_time(pid_t child, int *ret_status)
     return false;
 }
 
-TEST(a_full_standard_error_that_nobody_reads_does_not_keep_a_dead_process)
+TEST(a_full_standard_error_does_not_keep_a_dead_process)
 {
     int ends[2], status = 0;
     pid_t child;
 
     CHECK("pipe", pipe(ends) == 0);
     CHECK("does not wait", fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
-    while (write(ends[1], "x", 1) == 1) { /* ends: nobody reads */
+    while (write(ends[1], "x", 1) == 1) { /* ends: there is no reader */
     }
     CHECK("waits, as standard error does", fcntl(ends[1], F_SETFL, 0) == 0);
     fflush(NULL);

@@ -52,7 +52,7 @@ static void content_is(const char *why, const char *path, const char *suffix, co
     free(got);
 }
 
-struct reported { /* what was logged of the sink */
+struct reported { /* log lines about the sink */
     struct logger *logger;
     struct log_source log;
     int times;
@@ -114,7 +114,7 @@ TEST(lines_are_appended_and_nowhere_is_a_sink_too)
     events_close(events);
     CHECK("mode", stat(path, &info) == 0 && (info.st_mode & 0777) == 0644);
     events = sink(file_options(path));
-    CHECK_OK("after what is there", events_write(events, EVENT_KEEP, STR("{}")));
+    CHECK_OK("after the existing bytes", events_write(events, EVENT_KEEP, STR("{}")));
     events_close(events);
     CHECK_U64("size", (uint64_t)(stat(path, &info), info.st_size), 16 + EVENTS_LINE_MAX + 3);
     events = sink((struct events_options){.kind = EVENTS_NONE});
@@ -162,7 +162,7 @@ TEST(a_file_moved_away_by_others_is_followed)
     events_close(events);
 }
 
-/* -- a full disk: a real limit on the file's size, and the fault file system -- */
+/* -- a full disk: a limit on the file's size, and the fault file system -- */
 
 TEST(a_full_disk_queues_reports_once_and_recovers)
 {
@@ -185,7 +185,7 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK_OK("queued", events_write(events, EVENT_KEEP, STR("{\"n\":2}")));
     CHECK_OK("queued", events_write(events, EVENT_MAY_DROP, STR("{\"beat\":2}")));
     CHECK_I64("reported once", reported.times, 1);
-    CHECK_HAS("what", reported.last, "err=NO_SPACE");
+    CHECK_HAS("the failure", reported.last, "err=NO_SPACE");
     CHECK_ERR("a beat too many is dropped",
               events_write(events, EVENT_MAY_DROP, STR("{\"beat\":3}")), ERR_FULL);
     CHECK_OK("a transition takes the oldest beat's place",
@@ -201,14 +201,14 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK("it flows", events_flush(events));
     CHECK_I64("reported again", reported.times, 2);
     CHECK_HAS("that it is over", reported.last, "event lines are written again");
-    CHECK_HAS("and what it cost", reported.last, "lost=3");
+    CHECK_HAS("and the number of lost events", reported.last, "lost=3");
     CHECK_OK("go on", events_write(events, EVENT_KEEP, STR("{\"n\":5}")));
     fault_fs_arm(&fault,
                  (struct fault_fs_plan){
                      .calls = FAULT_FS_WRITE, .nth = 1, .err = ERR_IO, .from_then_on = true});
     CHECK_OK("queued again", events_write(events, EVENT_KEEP, STR("{\"n\":6}")));
-    CHECK_I64("new trouble is reported anew", reported.times, 3);
-    CHECK_HAS("what", reported.last, "err=IO");
+    CHECK_I64("a new failure is reported again", reported.times, 3);
+    CHECK_HAS("the failure", reported.last, "err=IO");
     fault_fs_disarm(&fault);
     CHECK_OK("the next line takes it along", events_write(events, EVENT_KEEP, STR("{\"n\":7}")));
     CHECK_I64("and its end", reported.times, 4);
@@ -225,7 +225,7 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     logger_close(reported.logger);
 }
 
-/* RLIMIT_FSIZE makes the kernel itself write a part and then refuse, like a full disk. */
+/* With RLIMIT_FSIZE the kernel itself writes a part and then refuses, like a full disk. */
 static int limited_child(const char *path)
 {
     struct events_options options = file_options(path);
@@ -258,7 +258,7 @@ TEST(a_line_cut_by_the_kernel_is_cut_off)
 
 /* -- standard output -- */
 
-TEST(a_reader_that_stops_holds_up_nobody)
+TEST(a_reader_that_stops_does_not_block_others)
 {
     int ends[2];
     struct reported reported;
@@ -284,7 +284,7 @@ TEST(a_reader_that_stops_holds_up_nobody)
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     struct buf all;
     buf_init(&all, 64 << 20);
-    for (;;) { /* ends: nothing is queued and nothing is in the pipe */
+    for (;;) { /* ends when the queue and the pipe are empty */
         ssize_t got = read(ends[0], room, sizeof room);
         if (got > 0) buf_append(&all, str_of(room, (size_t)got));
         if (got <= 0 && events_flush(events)) {
@@ -331,7 +331,7 @@ TEST(the_rest_of_a_long_line_is_flushed_and_until_then_not_all_is_out)
         while ((piece = read(ends[0], in, sizeof in)) > 0) got += (size_t)piece;
         if (got < LONG - 65536) (void)events_flush(events);
     }
-    events_close(events); /* there is room for what is left */
+    events_close(events); /* the pipe has room for the rest */
     while ((piece = read(ends[0], in, sizeof in)) > 0) got += (size_t)piece;
     CHECK_SIZE("all of it", got, LONG + 1);
     close(ends[0]);
@@ -413,7 +413,7 @@ TEST(with_a_worker_the_directory_is_synced_there_too)
 {
     const char *path = fresh_path();
     struct real_io *real;
-    struct fs noted = *fs_real(); /* with one call watched; used from two threads */
+    struct fs noted = *fs_real(); /* counts one kind of call; used from two threads */
     struct events_options options = file_options(path);
     noted.sync_dir = noted_sync_dir;
     atomic_store(&dir_syncs, 0);
@@ -424,7 +424,7 @@ TEST(with_a_worker_the_directory_is_synced_there_too)
     struct events *events = sink(options);
     for (int i = 0; i < 2; i++) CHECK_OK("write", events_write(events, EVENT_KEEP, STR("x")));
     CHECK_U64("rotated", events_stats(events).rotations, 1);
-    /* What a worker has not begun when it is closed is given back undone. */
+    /* A closed worker returns jobs that it has not begun. */
     for (int i = 0; i < 10000 && atomic_load(&dir_syncs) == 0; i++) usleep(1000);
     events_close(events);
     real_io_close(real);

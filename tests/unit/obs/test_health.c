@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages, asked over HTTP, with a loop and a clock that the test moves. */
+/* The health pages over HTTP, with a loop and a clock that the test moves. */
 #include "obs/health.h"
 
 #include <pthread.h>
@@ -22,7 +22,7 @@
 #include "obs/ring.h"
 #include "prom_parse.h"
 
-/* Read by the HTTP thread while the test moves it. */
+/* The HTTP thread reads the clock while the test moves it. */
 struct shared_clock {
     struct clock clock;
     atomic_uint_fast64_t ms;
@@ -201,7 +201,7 @@ TEST(a_sink_that_refuses_lines_to_keep_makes_it_not_ready)
     turn(&r, 1000, (struct loop_turn){1000, 1000});
     page_is(&r, "refusing is", "/readyz", 503, "event lines that must be kept cannot be written\n");
     CHECK_U64("and counted", events_stats(r.events).refused, 1);
-    CHECK("somebody reads", read(ends[0], in, sizeof in) > 0);
+    CHECK("the reader reads", read(ends[0], in, sizeof in) > 0);
     turn(&r, 1000, (struct loop_turn){1000, 1000});
     page_is(&r, "ready again", "/readyz", 200, "ok\n");
     rig_close(&r);
@@ -312,13 +312,13 @@ TEST(it_can_be_closed_and_what_is_taken_is_reported)
     rig_open(&r);
     struct health_options options = {.loop = &r.loop, .metrics = r.metrics};
     CHECK_ERR("a second on the same registry", health_open(&options, &again, &note), ERR_EXISTS);
-    CHECK_HAS("names what is taken", note.text, "muster_loop_turns_total");
+    CHECK_HAS("names the used route", note.text, "muster_loop_turns_total");
     CHECK("untouched", again == NULL);
     CHECK_OK("metrics", metrics_open(&metrics));
     options.metrics = metrics;
     CHECK_OK("a second on another registry", health_open(&options, &again, &note));
     CHECK_ERR("but on the same server", health_serve(again, r.server, &note), ERR_EXISTS);
-    CHECK_HAS("names what is taken", note.text, "/healthz");
+    CHECK_HAS("names the used route", note.text, "/healthz");
     health_close(again);
     metrics_close(metrics);
     page_is(&r, "the first goes on", "/healthz", 200, "ok\n");

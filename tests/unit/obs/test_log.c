@@ -31,7 +31,7 @@ static void take(void *context, enum log_level level, struct str line)
     char *end;
     (void)level;
     if (buf_append(&c->out, line) != ERR_OK || buf_reserve(&c->out, 1, &end) != ERR_OK) abort();
-    *end = '\0'; /* not part of it; for strstr */
+    *end = '\0'; /* not part of the text; for strstr */
 }
 
 static void capture_open(struct capture *c, enum log_format format, enum log_level level)
@@ -53,7 +53,7 @@ static void capture_close(struct capture *c)
     buf_deinit(&c->out);
 }
 
-/* Everything a line may hold; the same calls in both formats. */
+/* Writes every kind of field, in either format. */
 static void say_everything(struct log_source *log, struct capture *c)
 {
     LOG_INFO(log, "started");
@@ -300,7 +300,7 @@ TEST(a_full_disk_is_reported_as_what_it_is)
     CHECK_U64("any other failure", logger_stats(logger).dropped[LOG_LOSS_FAILED], 1);
     LOG_INFO(&log, "after");
     CHECK("read", pread(fd, text, sizeof text - 1, 0) > 0);
-    CHECK_HAS("in its own words", text, "dropped: they could not be written\" count=1\n");
+    CHECK_HAS("in its own format", text, "dropped: they could not be written\" count=1\n");
     logger_close(logger);
     close(full);
     close(fd);

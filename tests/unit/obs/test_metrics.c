@@ -130,7 +130,7 @@ TEST(prometheus_itself_takes_the_text)
     }
     fill(metrics);
     written(metrics, &text, &parsed);
-    /* promtool also lints names; only its parser is asked. */
+    /* promtool also lints names; only its parser counts here. */
     if (promtool)
         check_with("promtool check metrics >/dev/null 2>&1; test $? -ne 1", buf_peek(&text));
     if (python)
@@ -155,7 +155,7 @@ TEST(a_name_is_there_once)
         "twice",
         metrics_add(metrics, &(struct metric_options){.name = "a:b_c9", .help = "h"}, &made, &note),
         ERR_EXISTS);
-    CHECK_HAS("says which", note.text, "a:b_c9");
+    CHECK_HAS("names it", note.text, "a:b_c9");
     CHECK("the output is untouched", made == NULL);
     metrics_close(metrics);
     metrics_close(NULL);
@@ -279,7 +279,7 @@ TEST(values_that_print_alike_are_one_series)
     counter_add(metric_counter(f, &STR("a\xfe")), 2);
     counter_add(metric_counter(f, &STR("a\xef\xbf\xbd")), 4);
     CHECK_I64("one", (int64_t)sample(metrics, "x_total", "peer=a\xef\xbf\xbd;"), 7);
-    memset(text, 0xff, sizeof text); /* grows to three times its length, and is cut to the limit */
+    memset(text, 0xff, sizeof text); /* grows to three times its length and is cut to the limit */
     counter_add(metric_counter(f, &(struct str){text, sizeof text}), 1);
     metrics_close(metrics);
 }

@@ -11,7 +11,7 @@
 #include "lib/fake_clock.h"
 #include "lib/test.h"
 
-/* There is one ring for the whole process: what a test puts into it comes behind this entry. */
+/* The process has one ring: entries of a test follow this mark. */
 static void mark(void)
 {
     static uint64_t marks;
@@ -82,7 +82,8 @@ static void *writer(void *argument)
     uint64_t n = (uint64_t)(uintptr_t)argument;
     char text[64];
     for (uint64_t i = 0; !atomic_load(&stop); i++) {
-        ring_put("pair", n * 1000000 + i, n * 1000000 + i); /* both the same: a mix would show */
+        ring_put("pair", n * 1000000 + i,
+                 n * 1000000 + i); /* equal values, so that a mixed entry is visible */
         memset(text, 'a' + (int)n, sizeof text);
         ring_put_text("text", str_of(text, sizeof text));
     }

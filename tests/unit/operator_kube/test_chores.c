@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operator/kube/chores.h: each wish is done, the newest counts, and nothing is done twice at once.
- * */
+/* operator/kube/chores.h: each request is executed, the newest counts, and no chore runs twice at
+ * once. */
 #include <stdatomic.h>
 
 #include "io/real.h"
@@ -11,10 +11,11 @@ enum { ROWS = 40 };
 
 struct row {
     struct chore chore;
-    int wanted, prepared, seen; /* the loop's; what the thread was given; what it saw last */
-    _Atomic int inside;         /* runs of this row at this moment */
+    int wanted, prepared,
+        seen;           /* wanted by the loop; passed to the thread; last seen by the thread */
+    _Atomic int inside; /* runs of this chore at this moment */
     int runs, fails_left;
-    size_t turn; /* the how manieth it was when it began last */
+    size_t turn; /* number of the turn in which it last began */
     bool twice, refuses;
 };
 static struct real_io *real;
@@ -78,7 +79,7 @@ TEST(every_row_is_done_and_none_twice_at_once)
         }
         real_io_turn(real, false);
     }
-    while (!right) { /* until the newest wish of each was seen */
+    while (!right) { /* until the newest request of each chore was seen */
         right = true;
         real_io_turn(real, true);
         for (size_t i = 0; i < ROWS; i++)
@@ -86,7 +87,7 @@ TEST(every_row_is_done_and_none_twice_at_once)
     }
     for (size_t i = 0; i < ROWS; i++) {
         CHECK("one at a time", !rows[i].twice);
-        CHECK("wishes fold", rows[i].runs >= 1 && rows[i].runs <= 50);
+        CHECK("requests are merged", rows[i].runs >= 1 && rows[i].runs <= 50);
     }
     closed(chores);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operator/kube/drain.c: what is reported of a machine to which no node belongs. The functions of
- * the operator that a drain calls are the test's own. */
+/* operator/kube/drain.c: the report about a machine without a node. The test replaces the
+ * operator's functions that a drain calls. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@
 #define LIST(items)                                                                                \
     "{\"kind\":\"List\",\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" items "]}"
 
-/* The linker puts these in the place of the operator's. */
+/* The linker replaces the operator's functions by these. */
 void __wrap_operator_reclaim_started(struct operator_host *host, struct str id);
 void __wrap_operator_reclaim_ended(struct operator_host *host, struct str id, struct str why);
 
@@ -45,7 +45,7 @@ struct machine_of {
     enum machine_state state;
 };
 
-/* m-1 of `machines` is drained; the server answers for its node, then with `nodes`. */
+/* Drains m-1 of `machines`; the server answers for its node, then with `nodes`. */
 static void drain_one(const char *nodes, const struct machine_of *machines, size_t count)
 {
     struct reclaim_order order = {.instruction_id = STR("r-1"), .machine_id = STR("m-1")};
@@ -85,7 +85,7 @@ static void drain_one(const char *nodes, const struct machine_of *machines, size
     nodes_close(table);
 }
 
-/* The provider and the kubelets write ids in two forms: "no such node" means nothing. */
+/* The provider and the kubelets write ids in two forms, so "no such node" proves nothing. */
 TEST(a_machine_is_not_drained_because_no_node_has_its_name)
 {
     static const struct machine_of machines[] = {{"m-1", "p://m-1", MACHINE_DRAINING},
@@ -99,7 +99,7 @@ TEST(a_machine_is_not_drained_because_no_node_has_its_name)
     CHECK_HAS("nor of the only machine", why_ended, "no node belongs to the machine");
 }
 
-/* Machines whose kubelets never came: no pod runs in a cluster without nodes. */
+/* Machines whose kubelets never joined: no pod runs in a cluster without nodes. */
 TEST(a_machine_of_a_cluster_without_nodes_is_drained)
 {
     static const struct machine_of machines[] = {{"m-1", "p://m-1", MACHINE_DRAINING},
@@ -110,7 +110,7 @@ TEST(a_machine_of_a_cluster_without_nodes_is_drained)
     CHECK_U32("nothing new goes there", started, 1);
 }
 
-/* Another machine of the cluster has its node: the names agree, and this one never had a node or
+/* Another machine of the cluster has its node, so the ids match: this machine never had a node, or
  * lost it. */
 TEST(a_machine_without_a_node_among_others_that_have_theirs_is_drained)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operator/kube/follow.h: what is reported of a list that ends, breaks off or is forgotten, in order.
+/* operator/kube/follow.h: the events of a list that ends, is interrupted or is forgotten, in order.
  * */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static void closed(void)
     server_stop(server);
 }
 
-TEST(a_list_that_breaks_off_is_given_up_and_reported_anew)
+TEST(an_interrupted_list_is_dropped_and_reported_again)
 {
     server = server_start();
     server_answer_json(server, "200 OK", "", PAGE(POD("a"), "more"));
@@ -99,7 +99,7 @@ TEST(a_list_that_breaks_off_is_given_up_and_reported_anew)
     closed();
 }
 
-TEST(what_the_server_has_forgotten_is_listed_anew)
+TEST(a_list_with_an_expired_token_starts_again)
 {
     server = server_start();
     server_answer_json(server, "200 OK", "", PAGE(POD("a"), ""));
@@ -113,7 +113,7 @@ TEST(what_the_server_has_forgotten_is_listed_anew)
     closed();
 }
 
-TEST(a_server_that_says_nothing_holds_up_no_end)
+TEST(a_silent_server_does_not_delay_the_end)
 {
     struct note reason = {""};
 
@@ -122,7 +122,7 @@ TEST(a_server_that_says_nothing_holds_up_no_end)
     opened();
     server_await(server, 1);
     CHECK("not whole", !follow_whole(follow, &reason));
-    CHECK_HAS("and says so", reason.text, "pods are not known yet");
+    CHECK_HAS("and the message", reason.text, "pods are not known yet");
     closed();
     CHECK_TEXT("nothing was reported", reported, "");
 }

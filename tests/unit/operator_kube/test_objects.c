@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operator/kube/objects.h: what a pod asks for, and what is shown of machines. */
+/* operator/kube/objects.h: the requests of a pod, and the objects of machines. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static struct json *document(const char *text)
 #define POD(meta, spec, status)                                                                    \
     "{" META meta "},\"spec\":{" spec "},\"status\":{\"phase\":\"" status "\"}}"
 
-/* -- which pods ask -- */
+/* -- pods that need machines -- */
 
 TEST(a_pod_asks_until_it_ends)
 {
@@ -61,7 +61,7 @@ TEST(a_pod_asks_until_it_ends)
     }
 }
 
-/* -- what they ask for -- */
+/* -- requests of pods -- */
 
 static struct json *asked(const char *pod_text)
 {
@@ -71,7 +71,7 @@ static struct json *asked(const char *pod_text)
 
     buf_init(&out, KUBE_OBJECT_MAX);
     CHECK_OK("written", capacity_write(pod, STR_EMPTY, &out, &note));
-    CHECK_TEXT("without a word", note.text, "");
+    CHECK_TEXT("without a message", note.text, "");
     CHECK_OK("valid", json_open(buf_peek(&out), KUBE_OBJECT_MAX, &request, &note));
     buf_deinit(&out);
     json_close(pod);
@@ -148,8 +148,8 @@ TEST(the_request_of_a_pod_reads_back_as_what_it_asked)
     arena_init(&arena, 1 << 20);
     CHECK_ERR("an answer of the server has a uid", capacity_view_read(object, &view, &note),
               ERR_PARSE);
-    CHECK("whose", view.managed);
-    CHECK_STR("for whom", view.pod_uid, STR("u-1"));
+    CHECK("the owner", view.managed);
+    CHECK_STR("the pod", view.pod_uid, STR("u-1"));
     CHECK_STR("goes with it", at(object, "metadata.ownerReferences.0.uid"), STR("u-1"));
     CHECK_OK("read", capacity_read(object, &arena, &r, &note));
     CHECK_I64("priority", r.priority, -7);
@@ -295,7 +295,7 @@ TEST(an_event_of_a_pod_has_a_valid_name)
     buf_deinit(&out);
 }
 
-/* -- what is shown -- */
+/* -- objects of machines -- */
 
 TEST(names_are_names)
 {

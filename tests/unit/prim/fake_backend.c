@@ -11,7 +11,7 @@ static struct fake *fake_of(struct prim_backend *backend)
     return CONTAINER_OF(backend, struct fake, base);
 }
 
-/* What every call does first; the answer is OK unless somebody says otherwise. */
+/* The start of every call; the answer is OK unless the test sets another. */
 static coord_result called(struct prim_backend *backend, enum fault_op op,
                            const struct prim_call *call, int reason)
 {

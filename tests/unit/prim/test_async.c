@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls started now and answered later, in the caller's own loop. */
+/* Asynchronous calls, answered later in the caller's own loop. */
 #include <poll.h>
 #include <unistd.h>
 
@@ -113,9 +113,11 @@ TEST(every_operation_has_an_asynchronous_twin)
     CHECK_I64("release", run_one(store, &request).reason, COORD_R_RELEASED);
     CHECK("nothing left to do", !is_readable(store));
     request = (coord_request){.op = 99};
-    CHECK_I64("what is none", coord_start(store, &request, on_done, &seen).code, COORD_INVALID);
+    CHECK_I64("an unknown operation", coord_start(store, &request, on_done, &seen).code,
+              COORD_INVALID);
     request = (coord_request){.op = COORD_OP_GET, .key = TEXT("//")};
-    CHECK_I64("what the twin refuses is answered", run_one(store, &request).code, COORD_INVALID);
+    CHECK_I64("a refusal of the synchronous call is answered", run_one(store, &request).code,
+              COORD_INVALID);
     coord_lease_unref(lease);
     coord_close(store);
 }
@@ -147,7 +149,7 @@ TEST(a_full_queue_refuses_and_done_makes_room)
     }
     coord_result result = coord_start(store, &request, on_done, &seen);
     CHECK_I64("full", result.reason, COORD_R_OVERLOADED);
-    CHECK_HAS("says so", result.text, "async_max");
+    CHECK_HAS("the message", result.text, "async_max");
     CHECK_SIZE("nothing to dispatch", coord_dispatch(store), 0);
     atomic_store(&leave, true);
     while (seen.count < 3) {
@@ -159,7 +161,7 @@ TEST(a_full_queue_refuses_and_done_makes_room)
     CHECK_I64("each once, the last from close", seen.count, 4);
 }
 
-TEST(closing_answers_what_was_never_begun)
+TEST(closing_answers_calls_that_never_began)
 {
     struct fake fake;
     coord_store *store;
@@ -239,8 +241,8 @@ TEST(many_threads_start_and_dispatch_at_once)
     CHECK_I64("each once", many.done, 2000);
 }
 
-/* A request that is filled anew for each call keeps what the last one left in it. */
-TEST(what_an_operation_does_not_read_is_never_looked_at)
+/* A reused request keeps the fields of its last call. */
+TEST(fields_that_an_operation_does_not_use_are_never_read)
 {
     struct fake fake;
     coord_store *store;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lease as bytes, and what becomes of it in another process. */
+/* A lease as bytes, and its use in another process. */
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -56,7 +56,7 @@ TEST(one_byte_changed_is_no_blob)
     }
 }
 
-/* Somebody who knows the checksum changes a field. */
+/* Changes a field and fixes the checksum. */
 static enum err forge(size_t at, uint8_t value)
 {
     uint8_t bytes[256];
@@ -78,7 +78,7 @@ TEST(limits_hold_for_a_blob_with_a_good_checksum)
     CHECK_ERR("a ttl of years", forge(55, 1), ERR_CORRUPT);
     CHECK_ERR("an owner with a blank", forge(56, ' '), ERR_CORRUPT);
     CHECK_ERR("a token of 64 bits", forge(58 + 7, 0x80), ERR_CORRUPT);
-    CHECK_ERR("another slot than the key says", forge(58 + 16, 8), ERR_CORRUPT);
+    CHECK_ERR("another slot than in the key", forge(58 + 16, 8), ERR_CORRUPT);
     CHECK_ERR("a key with a blank", forge(58 + 22, ' '), ERR_CORRUPT);
     CHECK_ERR("another lease id is another lease", forge(33, 77), ERR_OK);
 }
@@ -101,7 +101,7 @@ TEST(an_imported_lease_goes_on_with_what_is_left)
     coord_result result = coord_lease_import(store, NULL, bytes, len, &taken);
     CHECK_I64("taken up", result.code, COORD_OK);
     CHECK_U64("the same token", coord_lease_token(taken), coord_lease_token(lease));
-    CHECK_I64("what is left, less the margin", coord_safe_for_ms(taken), 300);
+    CHECK_I64("the remaining time less the margin", coord_safe_for_ms(taken), 300);
     CHECK_SIZE("all keys were checked", fake.claim_count, 2);
     CHECK_I64("nothing was extended", fake_calls(&fake, FAULT_RENEW), 0);
     coord_lease_unref(taken);

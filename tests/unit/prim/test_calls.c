@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What prim/ does around a backend: refusals before any I/O, retries, handles, closing. */
+/* prim/ around a backend: refusals before any I/O, retries, handles, closing. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ static int all_calls(struct fake *fake)
     return sum;
 }
 
-TEST(what_is_outside_the_limits_is_refused_before_any_io)
+TEST(a_call_outside_the_limits_is_refused_before_any_io)
 {
     struct fake fake;
     coord_store *store;
@@ -153,7 +153,7 @@ static coord_result lose_two_replies(struct fake *fake, enum fault_op op,
     return ++*heard <= 2 ? prim_unclear(COORD_R_TIMEOUT, "no answer") : prim_ok(COORD_R_NONE);
 }
 
-TEST(what_is_unclear_is_asked_again_with_the_same_id)
+TEST(an_unknown_result_is_retried_with_the_same_id)
 {
     struct fake fake;
     coord_store *store;
@@ -181,7 +181,7 @@ static coord_result never_connected(struct fake *fake, enum fault_op op,
                               : prim_answer(COORD_UNAVAILABLE, COORD_R_CONNECTION, "refused");
 }
 
-TEST(what_the_first_attempt_left_open_stays_open)
+TEST(an_unknown_first_attempt_stays_unknown)
 {
     struct fake fake;
     coord_store *store;
@@ -203,7 +203,7 @@ static coord_result full_disk(struct fake *fake, enum fault_op op, const struct 
     return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "full");
 }
 
-TEST(what_is_clear_is_asked_once)
+TEST(a_certain_result_is_not_retried)
 {
     struct fake fake;
     coord_store *store;
@@ -224,7 +224,7 @@ TEST(a_lease_is_safe_from_the_send_and_not_longer)
     struct turned_clock clock = {INT64_C(5000000000)};
     coord_options options = {.now = turned_clock_now, .now_arg = &clock};
     fake_init(&fake);
-    fake.sent_ns = INT64_C(4900000000); /* the backend says that it left earlier */
+    fake.sent_ns = INT64_C(4900000000); /* the backend reports an earlier send time */
     check_result("opens", fake_open(&fake, &options, &store), COORD_OK, COORD_R_NONE);
     check_result("granted",
                  coord_create_if_absent(store, NULL, TEXT("a"), TEXT(""), 1000, "me", &lease),
@@ -250,7 +250,7 @@ TEST(a_released_handle_is_over_at_once_and_for_good)
     (void)coord_create_if_absent(store, NULL, TEXT("a"), TEXT(""), 60000, "me", &lease);
     check_result("renewed", coord_renew(lease, NULL), COORD_OK, COORD_R_RENEWED);
     fake.act = full_disk;
-    check_result("not heard", coord_release(lease, NULL), COORD_UNAVAILABLE, COORD_R_STORAGE);
+    check_result("no answer", coord_release(lease, NULL), COORD_UNAVAILABLE, COORD_R_STORAGE);
     CHECK_I64("given up all the same", coord_check(lease), COORD_EXPIRED);
     check_result("no renewal", coord_renew(lease, NULL), COORD_EXPIRED, COORD_R_RELEASED);
     fake.act = NULL;
@@ -340,7 +340,7 @@ static coord_result replays_without_a_lease(struct fake *fake, enum fault_op op,
     return prim_ok(COORD_R_REPLAYED);
 }
 
-/* The entry was made by the same id, and without a lease: there is nothing to hold. */
+/* The same id made the entry without a lease: there is no lease to return. */
 TEST(a_request_id_that_made_no_lease_gives_none)
 {
     struct fake fake;

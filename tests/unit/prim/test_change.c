@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prim/change.h over a store in memory that loses races, requests and answers when the test says so. */
+/* prim/change.h over a store in memory that loses races, requests and answers on request. */
 #include "prim/change.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct fake {
     enum fault fault; /* of the next write */
     struct claim_envelope rival;
     bool always; /* each write loses a race against a renewal */
-    bool hasty;  /* it guesses also when an earlier attempt may have been applied */
+    bool hasty;  /* it also guesses after an attempt that may have been applied */
     int reads, writes, lists, begun;
     int64_t now_ns;
 };
@@ -59,7 +59,7 @@ static void store(struct fake *fake, struct str key, const struct claim_envelope
     struct record *record = record_of(fake, key);
     struct prim_seen *seen = &record->seen;
     struct claim_envelope kept = *envelope;
-    struct record before = *record; /* a renewal borrows from what it replaces */
+    struct record before = *record; /* a renewal borrows texts of the record that it replaces */
     if (envelope->owner.at == record->owner) kept.owner.at = before.owner;
     if (envelope->value.at == record->value) kept.value.at = before.value;
     if (kept.value.len > 0) memcpy(record->value, kept.value.at, kept.value.len);
@@ -232,14 +232,14 @@ TEST(a_create_is_one_write_when_nothing_is_there)
     fake_close(fake);
 }
 
-TEST(a_lost_race_is_judged_anew)
+TEST(a_lost_race_is_evaluated_again)
 {
     struct fake *fake = fake_open();
     struct prim_grant grant;
     fake->fault = FAULT_RACE;
     coord_result result = create(fake, 1, 0, 1000, &grant);
     ANSWERS("another was faster", result, COORD_EXISTS, COORD_R_HELD);
-    CHECK_TEXT("who", result.owner, "rival");
+    CHECK_TEXT("the owner", result.owner, "rival");
     CHECK_I64("nothing in doubt", (int64_t)(result.flags & COORD_F_MAYBE_APPLIED), 0);
     fake_close(fake);
 }
@@ -273,12 +273,13 @@ TEST(the_lease_of_an_earlier_attempt_is_renewed_once)
     fake_close(fake);
 }
 
-TEST(a_write_in_doubt_says_nothing_of_when_an_earlier_attempt_was_applied)
+TEST(a_replayed_create_counts_its_lease_from_the_renewal)
 {
     struct fake *fake = fake_open();
     struct prim_grant first, again;
     fake->hasty = true;
-    ANSWERS("made, and not heard", create(fake, 1, 0, 1000, &first), COORD_OK, COORD_R_CREATED);
+    ANSWERS("applied, but the answer is lost", create(fake, 1, 0, 1000, &first), COORD_OK,
+            COORD_R_CREATED);
     fake->fault = FAULT_LOST_REQUEST;
     ANSWERS("found", create(fake, 1, 1, 1000, &again), COORD_OK, COORD_R_REPLAYED);
     CHECK_I64("renewed", fake->writes, 3);
@@ -321,7 +322,7 @@ TEST(a_compare_asks_for_the_revision_first_and_then_for_the_lease)
     fake_close(fake);
 }
 
-TEST(a_revision_that_may_have_passed_through_ours_is_no_answer)
+TEST(a_revision_past_the_expected_one_leaves_a_repeat_unknown)
 {
     struct prim_ways gapless = ways;
     struct prim_backend_ops over = {.ways = &gapless};
@@ -427,7 +428,7 @@ static coord_result acquire(struct fake *fake, uint8_t request, const char *owne
     return prim_change_acquire(&fake->backend, &call, &in, ret_grant);
 }
 
-TEST(who_loses_a_slot_takes_the_next)
+TEST(a_caller_that_loses_a_slot_takes_the_next)
 {
     struct fake *fake = fake_open();
     struct prim_grant grant;
@@ -476,7 +477,7 @@ TEST(a_group_only_grows)
     ANSWERS("held", acquire(fake, 1, "a", 2, 0, &grant), COORD_OK, COORD_R_ACQUIRED);
     ANSWERS("listed", prim_change_holders(b, &call, STR("g"), &holders), COORD_OK, COORD_R_NONE);
     CHECK_U64("one", holders->count, 1);
-    CHECK_TEXT("who", holders->rows[0].owner, "a");
+    CHECK_TEXT("the owner", holders->rows[0].owner, "a");
     uint64_t revision = holders->revision;
     coord_holders_free(holders);
     ANSWERS("no shrink", prim_change_resize(b, &call, STR("g"), revision, 1), COORD_UNSUPPORTED,

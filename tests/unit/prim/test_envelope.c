@@ -52,7 +52,7 @@ TEST(it_is_appended_to_what_is_there)
     buf_deinit(&bytes);
 }
 
-/* The layout of docs/formats/envelope.md, byte by byte: others read it. */
+/* The layout of docs/formats/envelope.md, byte by byte, because other programs read it. */
 TEST(the_layout_is_the_documented_one)
 {
     struct buf bytes = encoded(&sample);
@@ -94,7 +94,7 @@ TEST(the_ceiling_of_the_buffer_is_kept)
     buf_deinit(&bytes);
 }
 
-/* Numbers a server made up would be added to clocks and multiplied. */
+/* Invalid numbers of a server would be added to clocks and multiplied. */
 TEST(a_lease_of_no_time_or_of_more_than_there_is_is_refused)
 {
     static const int64_t bad[] = {0, 86400001, INT64_MAX};
@@ -116,7 +116,7 @@ static enum err read_group(uint32_t flags, struct str value, struct envelope_gro
     return envelope_group_read(&(struct claim_envelope){.flags = flags, .value = value}, group);
 }
 
-TEST(a_group_record_says_how_many_and_how_long_they_rest)
+TEST(a_group_record_has_the_size_and_the_cool_down)
 {
     static const char many[ENVELOPE_GROUP_VALUE] = {1, 4};
     static const char long_rest[ENVELOPE_GROUP_VALUE] = {1, 0, 0, 0, 0x61, (char)0xea};

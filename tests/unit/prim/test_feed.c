@@ -11,7 +11,7 @@
 #include "prim/backend.h"
 #include "prim/thread.h"
 
-/* Of the keys at the top. */
+/* A feed of the keys at the top level. */
 static struct prim_feed *test_feed(void)
 {
     return prim_feed_open((struct prim_scope){STR_EMPTY, true});
@@ -44,7 +44,7 @@ static bool readable(struct prim_feed *feed)
     return poll(&fd, 1, 0) == 1;
 }
 
-/* What waits, as a text: "BEGIN a=3 END@5 PUT a=6 ..." */
+/* The queued events as text: "BEGIN a=3 END@5 PUT a=6 ..." */
 static char *all_of(struct prim_feed *feed)
 {
     static char text[4096];
@@ -131,7 +131,7 @@ TEST(nothing_a_snapshot_covers_follows_it)
     snapshot(feed, "a", 5, 20);
     CHECK("of a key it does not have", put(feed, COORD_PUT, "b", 20));
     CHECK("after it", put(feed, COORD_PUT, "b", 21));
-    CHECK_TEXT("only what is new", all_of(feed), "BEGIN ENTRY a=5 END@20 PUT b=21");
+    CHECK_TEXT("only the new events", all_of(feed), "BEGIN ENTRY a=5 END@20 PUT b=21");
     prim_feed_close(feed);
 }
 
@@ -171,21 +171,21 @@ static void overflow(struct prim_feed *feed)
 TEST(a_reader_that_lags_gets_resync_and_then_a_snapshot)
 {
     struct prim_feed *feed = test_feed();
-    int rooms = 0;
-    prim_feed_on_room(feed, count_room, &rooms);
+    int room_calls = 0;
+    prim_feed_on_room(feed, count_room, &room_calls);
     snapshot(feed, "a", 5, 0);
     (void)all_of(feed);
     overflow(feed);
     CHECK("refused until a snapshot comes", !put(feed, COORD_PUT, "b", 1));
     CHECK("which nobody needs before the reader is there", !prim_feed_wants_snapshot(feed));
-    CHECK_I64("nor is it asked for", rooms, 0);
-    CHECK_TEXT("what waited is dropped", all_of(feed), "RESYNC");
-    CHECK_I64("asked for once", rooms, 1);
+    CHECK_I64("nor is it asked for", room_calls, 0);
+    CHECK_TEXT("the queued events are dropped", all_of(feed), "RESYNC");
+    CHECK_I64("asked for once", room_calls, 1);
     CHECK("and wanted", prim_feed_wants_snapshot(feed));
     snapshot(feed, "a", 1001, 0);
-    CHECK("what was dropped was never seen: it may come", put(feed, COORD_PUT, "a", 1002));
+    CHECK("dropped events were never seen: they may come", put(feed, COORD_PUT, "a", 1002));
     CHECK_TEXT("goes on", all_of(feed), "BEGIN ENTRY a=1001 END PUT a=1002");
-    CHECK_I64("asked for once", rooms, 1);
+    CHECK_I64("asked for once", room_calls, 1);
     prim_feed_close(feed);
 }
 
@@ -201,7 +201,7 @@ TEST(bytes_overflow_too)
         taken++;
     }
     CHECK_U64("64 MiB, and each has its key's byte", taken, 63);
-    CHECK_TEXT("said", all_of(feed), "RESYNC");
+    CHECK_TEXT("the events", all_of(feed), "RESYNC");
     free((void *)(uintptr_t)value.at);
     prim_feed_close(feed);
 }
@@ -242,19 +242,19 @@ TEST(an_overflow_within_a_snapshot_lets_it_end)
 TEST(a_broken_stream_says_so)
 {
     struct prim_feed *feed = test_feed();
-    int rooms = 0;
-    prim_feed_on_room(feed, count_room, &rooms);
+    int room_calls = 0;
+    prim_feed_on_room(feed, count_room, &room_calls);
     prim_feed_resync(feed);
     CHECK_TEXT("before the first event there is nothing to say", all_of(feed), "");
     snapshot(feed, "a", 5, 0);
     (void)all_of(feed);
     prim_feed_resync(feed);
     prim_feed_resync(feed);
-    CHECK("the producer knows what it owes", prim_feed_wants_snapshot(feed));
+    CHECK("the producer knows the missing events", prim_feed_wants_snapshot(feed));
     CHECK("no event before it", !put(feed, COORD_PUT, "a", 6));
     snapshot(feed, "a", 5, 0);
     CHECK_TEXT("once, and all of it again", all_of(feed), "RESYNC BEGIN ENTRY a=5 END");
-    CHECK_I64("so it is not asked", rooms, 0);
+    CHECK_I64("so it is not asked", room_calls, 0);
     snapshot(feed, NULL, 0, 0);
     CHECK_TEXT("a snapshot out of turn is announced", all_of(feed), "RESYNC BEGIN END");
     CHECK("a key it lacked is gone, its revisions are not", put(feed, COORD_PUT, "a", 5));
@@ -274,14 +274,14 @@ TEST(nothing_follows_the_end)
     prim_feed_resync(feed);
     snapshot(feed, "a", 9, 0);
     CHECK("nothing is wanted", !prim_feed_wants_snapshot(feed));
-    CHECK_TEXT("what waited, then the reason", all_of(feed),
+    CHECK_TEXT("the queued events, then the reason", all_of(feed),
                "BEGIN ENTRY a=5 END PUT a=6 CLOSED:connection");
     CHECK_I64("and no waiting after it", prim_feed_next(feed, -1, &event), 0);
     prim_feed_close(feed);
 }
 
-/* A producer that never waits, a reader that does: whatever is lost on the way, the reader's copy
- * is the producer's in the end, and no key ever goes back. */
+/* A producer that never waits and a slow reader. Events may be lost, but in the end the reader's
+ * copy equals the producer's, and no key ever goes back. */
 enum { KEYS = 50, CHANGES = 300000 };
 struct race {
     struct prim_feed *feed;
@@ -315,7 +315,7 @@ static void *produce(void *arg)
         if (i % 90000 == 0) { prim_feed_resync(race->feed); }
         if (prim_feed_wants_snapshot(race->feed)) { fill(race); }
     }
-    /* The reader may have to read RESYNC before one is wanted. */
+    /* The reader may have to read RESYNC before it asks for one. */
     prim_feed_resync(race->feed);
     fill(race);
     prim_feed_end(race->feed, COORD_R_NONE);
@@ -352,7 +352,7 @@ TEST(a_fast_producer_and_a_slow_reader_agree_in_the_end)
             break;
         case COORD_RESYNC:
             resyncs++;
-            (void)poll(NULL, 0, 1); /* slow enough that it overflows now and then */
+            (void)poll(NULL, 0, 1); /* slow enough that the queue sometimes overflows */
             break;
         default: CHECK("no other event", false);
         }
@@ -396,13 +396,14 @@ static void *let_return(void *owner)
     return NULL;
 }
 
-TEST(no_call_of_on_room_is_under_way_once_it_was_taken_back)
+TEST(no_on_room_callback_runs_after_its_removal)
 {
     struct asking asking = {.feed = test_feed()};
     pthread_t reader, other;
     prim_feed_on_room(asking.feed, ask_slowly, &asking);
     snapshot(asking.feed, NULL, 0, 1);
-    for (uint64_t i = 0; i < 2; i++) { /* one overflow before the reader has begun asks at once */
+    for (uint64_t i = 0; i < 2;
+         i++) { /* one overflow before the reader starts requests a snapshot at once */
         coord_event event;
         CHECK_I64("the snapshot", prim_feed_next(asking.feed, 0, &event), 1);
     }

@@ -6,7 +6,7 @@
 static const struct prim_call call = {.request_id = {{7}}};
 static const coord_id other_request = {{9}};
 
-/* An acquire of 3 slots by "me"; what a test wants otherwise, it sets. */
+/* An acquire of 3 slots by "me"; tests change fields. */
 static struct prim_acquire acquire(uint32_t flags, uint32_t prefer)
 {
     return (struct prim_acquire){.group = STR("g"),
@@ -57,7 +57,7 @@ TEST(a_request_that_has_a_slot_gets_it_again_whatever_changed_since)
 {
     struct prim_acquire in = acquire(COORD_NO_CREATE, COORD_NO_SLOT);
     struct prim_group group;
-    prim_group_begin(&group, &call, &in, 2); /* resized, and the record of 0 slots below */
+    prim_group_begin(&group, &call, &in, 2); /* resized; the record has 0 slots */
     prim_group_held(&group, 0, &other_request, STR("me"), -1);
     prim_group_held(&group, 2, &call.request_id, STR("me"), -1);
     CHOOSES("before count, owner and rest", &group, 0, PRIM_GROUP_REPLAY, 2);
@@ -75,7 +75,7 @@ TEST(a_group_is_made_unless_that_is_forbidden)
     CHOOSES("forbidden", &group, 0, PRIM_GROUP_ABSENT, COORD_NO_SLOT);
 }
 
-TEST(another_number_of_slots_is_a_conflict_before_who_holds_what)
+TEST(another_number_of_slots_is_a_conflict_before_holders_are_checked)
 {
     struct prim_acquire in = acquire(COORD_TAKEOVER_SAME_OWNER, COORD_NO_SLOT);
     struct prim_group group;
@@ -99,14 +99,14 @@ TEST(an_owner_holds_one_slot_and_may_take_over_its_own)
     CHOOSES("a part of a name is another name", &group, 0, PRIM_GROUP_TAKE, 0);
 }
 
-TEST(nobody_enters_a_shrunk_group_until_those_above_have_left)
+TEST(no_owner_enters_a_shrunk_group_until_holders_above_the_size_have_left)
 {
     struct prim_acquire in = acquire(0, 0);
     struct prim_group group;
     prim_group_begin(&group, &call, &in, 3);
     prim_group_held(&group, 3, &other_request, STR("you"), -1);
     CHOOSES("full with three free slots", &group, 0, PRIM_GROUP_FULL, COORD_NO_SLOT);
-    CHECK_U64("who is above counts", group.live, 1);
+    CHECK_U64("a holder above the size counts", group.live, 1);
     in.owner = STR("you");
     in.flags = COORD_TAKEOVER_SAME_OWNER;
     prim_group_begin(&group, &call, &in, 3);

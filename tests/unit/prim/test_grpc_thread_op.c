@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gRPC thread calls over a channel that answers as the test says. */
+/* A gRPC thread over a channel with scripted answers. */
 #include "prim/grpc_thread/op.h"
 
 #include <string.h>
@@ -126,7 +126,7 @@ static void answers(struct rpc_outcome outcome, const char *message)
     answer_fn(answer_owner, NULL, &outcome, str_from(message));
 }
 
-/* The slice is over and nothing came; `err` says whether it may have been heard. */
+/* The slice ends without an answer; `err` says whether the server may have received the call. */
 static void silence(enum err err)
 {
     now_ns += (int64_t)sent.timeout_ms * 1000000;
@@ -151,7 +151,7 @@ TEST(an_answer_is_kept)
     grpc_op_begin(&grpc_thread, &op);
     CHECK_U64("half of the time", sent.timeout_ms, 3000);
     CHECK_SIZE("as much as it may be", sent.response_max, 64);
-    CHECK_U32("as often as the store says", sent.attempts_max, 3);
+    CHECK_U32("the store's number of attempts", sent.attempts_max, 3);
     CHECK("waits for a server", sent.wait_for_ready && sent.idempotent);
     CHECK("without a number", !sent.dedups_by_request_id);
     answers((struct rpc_outcome){.answered = true, .text = STR("a\nb\x7f")}, "rows");
@@ -160,7 +160,7 @@ TEST(an_answer_is_kept)
     ends("done", ERR_OK, 1, 0);
 }
 
-TEST(a_change_goes_out_under_its_number)
+TEST(a_change_is_sent_with_its_request_id)
 {
     start(3, 9000);
     memcpy(op.request_id, "me-7", 5);
@@ -173,7 +173,7 @@ TEST(a_change_goes_out_under_its_number)
     ends("done", ERR_OK, 2, 1);
 }
 
-TEST(an_answer_without_room_was_done_all_the_same)
+TEST(an_answer_without_room_leaves_the_result_unknown)
 {
     char message[66] = "";
 
@@ -181,7 +181,7 @@ TEST(an_answer_without_room_was_done_all_the_same)
     start(1, 6000);
     grpc_op_begin(&grpc_thread, &op);
     answers((struct rpc_outcome){.answered = true}, message);
-    CHECK("nobody can say what", !op.answered);
+    CHECK("the result is unknown", !op.answered);
     ends("unknown", ERR_UNKNOWN, 1, 0);
 }
 
@@ -191,13 +191,13 @@ TEST(a_silent_server_is_left_and_the_next_one_asked)
     grpc_op_begin(&grpc_thread, &op);
     CHECK_U64("a third", sent.timeout_ms, 3000);
     silence(ERR_UNKNOWN);
-    CHECK_U64("of what is left", sent.timeout_ms, 2000);
+    CHECK_U64("of the remaining time", sent.timeout_ms, 2000);
     silence(ERR_UNKNOWN);
     answers((struct rpc_outcome){.answered = true}, "rows");
     ends("done", ERR_OK, 3, 2);
 }
 
-TEST(what_may_not_be_repeated_is_not)
+TEST(an_unsafe_request_is_not_repeated)
 {
     start(3, 9000);
     op.idempotent = false;
@@ -214,9 +214,9 @@ TEST(a_doubt_stays)
     answers(
         (struct rpc_outcome){.answered = true, .err = ERR_DENIED, .status = GRPC_PERMISSION_DENIED},
         "");
-    CHECK_I64("the last word is kept", op.status, GRPC_PERMISSION_DENIED);
+    CHECK_I64("the last result is kept", op.status, GRPC_PERMISSION_DENIED);
     CHECK("of a server", op.answered);
-    ends("an earlier slice may have been heard", ERR_UNKNOWN, 2, 1);
+    ends("an earlier slice may have reached the server", ERR_UNKNOWN, 2, 1);
     start(3, 4000);
     grpc_op_begin(&grpc_thread, &op);
     silence(ERR_UNKNOWN);
@@ -239,7 +239,7 @@ TEST(without_a_doubt_it_was_not_done)
     answers(
         (struct rpc_outcome){.answered = true, .err = ERR_DENIED, .status = GRPC_PERMISSION_DENIED},
         "");
-    ends("said", ERR_DENIED, 2, 1);
+    ends("answered", ERR_DENIED, 2, 1);
 }
 
 TEST(hurry_proves_nothing_about_a_server)
@@ -251,7 +251,7 @@ TEST(hurry_proves_nothing_about_a_server)
     ends("late", ERR_TIMEOUT, 1, 0);
     start(3, 0);
     grpc_op_begin(&grpc_thread, &op);
-    CHECK_HAS("says so", op.text, "no time left");
+    CHECK_HAS("the message", op.text, "no time left");
     ends("too late", ERR_TIMEOUT, 0, 0);
 }
 
@@ -268,7 +268,7 @@ TEST(a_server_without_a_leader_is_left_if_there_is_another)
     }
 }
 
-TEST(one_trouble_moves_us_once)
+TEST(one_failure_moves_the_caller_once)
 {
     start(3, 9000);
     grpc_server_trouble(&grpc_thread, 0);
@@ -282,7 +282,7 @@ TEST(one_trouble_moves_us_once)
     grpc_op_deinit(&op);
 }
 
-TEST(who_waits_goes_along_and_can_be_stopped)
+TEST(a_waiting_call_moves_to_the_next_server_and_can_be_stopped)
 {
     struct rpc_outcome cancelled = {.err = ERR_CANCELLED, .status = GRPC_CANCELLED};
 
@@ -303,7 +303,7 @@ TEST(who_waits_goes_along_and_can_be_stopped)
     ends("not again", ERR_CANCELLED, 2, 1);
 }
 
-TEST(who_is_stopped_while_called_back_does_not_go_along)
+TEST(a_call_stopped_in_a_callback_does_not_move)
 {
     start(3, 9000);
     op.waits = true;
@@ -314,7 +314,7 @@ TEST(who_is_stopped_while_called_back_does_not_go_along)
     ends("stopped", ERR_CANCELLED, 1, 1);
 }
 
-TEST(who_waits_to_the_end_says_nothing_about_the_server)
+TEST(a_call_that_waits_to_its_deadline_does_not_blame_the_server)
 {
     start(3, 9000);
     op.waits = true;
@@ -332,7 +332,7 @@ TEST(the_store_may_keep_a_call_and_help_it)
     CHECK("kept", sends == 0 && dones == 0);
     is_prepared = true;
     grpc_op_begin(&grpc_thread, &op);
-    CHECK("with what it adds", sent.untraced);
+    CHECK("with the prepared option", sent.untraced);
     understands = true;
     answers((struct rpc_outcome){.answered = true, .status = GRPC_UNAUTHENTICATED}, "");
     CHECK("understood", dones == 0);

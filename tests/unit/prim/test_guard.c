@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guards over a backend that only notes which watches are open; the test sends their events. */
+/* Guards over a backend that only records open watches; the test sends their events. */
 #include "prim/guard.h"
 
 #include <pthread.h>
@@ -24,11 +24,11 @@ struct rig {
     struct prim_backend_ops ops;
     struct prim_host host;
     struct prim_guards *guards;
-    struct prim_guard *of[16]; /* of each lease, by the first byte of its id */
+    struct prim_guard *of[16]; /* by the first byte of the lease's id */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct watch watches[WATCHES_CAP];
-    size_t opened, ended, refuse; /* refuse: so many watches are refused */
+    size_t opened, ended, refuse; /* refuse: number of watches to refuse */
     struct loss losses[LOSSES_CAP];
     size_t loss_count;
 };
@@ -177,18 +177,18 @@ TEST(a_key_is_watched_from_its_grant_on_and_its_end_is_reported_once)
         send(&r, 0, COORD_PUT, "a/k", 11, 0);
         send(&r, 0, COORD_DELETE, "a/other", 12, 0);
         send(&r, 0, COORD_PROGRESS, "", 12, 0);
-        CHECK_SIZE("our own changes, what was before, other keys", r.loss_count, 0);
+        CHECK_SIZE("own changes, earlier ones, other keys", r.loss_count, 0);
         send(&r, 0, cases[i].type, "a/k", 12, cases[i].token);
         send(&r, 0, COORD_DELETE, "a/k", 13, 0);
         CHECK_SIZE("once", r.loss_count, 1);
         CHECK_I64("why", r.losses[0].reason, cases[i].reason);
-        CHECK_U64("who", r.losses[0].token, cases[i].reported);
+        CHECK_U64("the lease", r.losses[0].token, cases[i].reported);
         CHECK("which", memcmp(&r.losses[0].lease_id, &lease_a, sizeof lease_a) == 0);
         rig_close(&r);
     }
 }
 
-TEST(what_has_left_the_claim_is_no_loss)
+TEST(a_key_that_left_the_claim_is_no_loss)
 {
     struct rig r;
     struct prim_held held[] = {{"a/1", 5, 5, 0}, {"a/2", 6, 6, 0}};
@@ -225,7 +225,7 @@ TEST(a_key_that_stays_keeps_its_watch_when_the_claim_changes)
     guard(&r, &lease_a, held + 1, 2);
     wait_for(&r, &r.opened, 3);
     wait_for(&r, &r.ended, 1);
-    CHECK("a new grant is watched anew", !r.watches[0].open && r.watches[2].open);
+    CHECK("a new grant has a new watch", !r.watches[0].open && r.watches[2].open);
     send(&r, 2, COORD_PUT, "a/1", 9, 9);
     CHECK_SIZE("that grant", r.loss_count, 0);
     rig_close(&r);
@@ -246,7 +246,7 @@ TEST(many_keys_of_a_bucket_share_a_watch_that_has_not_gone_past_their_grant)
     CHECK("whole", r.watches[2].bucket);
     CHECK_U64("after its grant", prim_feed_since(r.watches[2].feed), 13);
     add(&r, &ids[3], "a/4", 12);
-    add(&r, &ids[4], "a/0", 4); /* from before: what happened to it would be missed */
+    add(&r, &ids[4], "a/0", 4); /* older than the watch: its events would be missed */
     wait_for(&r, &r.opened, 4);
     CHECK_U64("a watch of its own", prim_feed_since(r.watches[3].feed), 5);
     send(&r, 2, COORD_DELETE, "a/4", 20, 0);
@@ -260,7 +260,7 @@ TEST(many_keys_of_a_bucket_share_a_watch_that_has_not_gone_past_their_grant)
     rig_close(&r);
 }
 
-TEST(after_a_gap_the_snapshot_says_which_keys_are_still_ours)
+TEST(after_a_gap_the_snapshot_shows_the_keys_still_held)
 {
     struct rig r;
 
@@ -280,7 +280,7 @@ TEST(after_a_gap_the_snapshot_says_which_keys_are_still_ours)
     wait_for(&r, &r.opened, 2);
     send_snapshot(&r, 1, "l", 15, 0);
     CHECK_I64("another's", r.losses[1].reason, COORD_R_SUPERSEDED);
-    CHECK_U64("whose", r.losses[1].token, 15);
+    CHECK_U64("the lease", r.losses[1].token, 15);
     add(&r, &lease_a, "m", 10);
     wait_for(&r, &r.opened, 3);
     send_snapshot(&r, 2, NULL, 0, 0);
@@ -305,7 +305,7 @@ TEST(no_key_joins_a_watch_that_cannot_show_its_end)
     wait_for(&r, &r.opened, 3); /* the second has ended */
     send(&r, 2, COORD_SNAPSHOT_BEGIN, "a/", 0, 0);
     add(&r, &(coord_id){{4}}, "a/4", 50);
-    wait_for(&r, &r.opened, 4); /* its entry may have passed in the snapshot of the third */
+    wait_for(&r, &r.opened, 4); /* its entry may have been in the snapshot of the third */
     CHECK_SIZE("nothing is lost", r.loss_count, 0);
     rig_close(&r);
 }
@@ -326,6 +326,6 @@ TEST(past_the_limit_a_key_is_left_to_renewals)
     CHECK_TEXT("not b, which found no room", r.watches[1].scope, "c");
     guard(&r, &lease_a, held, 2);
     send(&r, 1, COORD_DELETE, "c", 9, 0);
-    CHECK_SIZE("what was guarded stays so", r.loss_count, 1);
+    CHECK_SIZE("guarded leases stay guarded", r.loss_count, 1);
     rig_close(&r);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keeper's threads over a backend that does as the test says. The clock is turned by the test, so
- * that "before the store's deadline" is exact; waiting for a thread has no upper bound but the
- * test's own. */
+/* The keeper's threads over a scripted backend. The test moves the clock, so that "before the
+ * store's deadline" is exact; only the test's own limit bounds a wait for a thread. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -17,10 +16,10 @@ struct world {
     struct fake fake;
     struct turned_clock clock;
     coord_store *store;
-    /* What the backend does to renewals. */
-    atomic_bool hang;         /* they wait until it is false */
-    atomic_int hanging;       /* how many do */
-    _Atomic int64_t delay_ns; /* the clock turns that far during a renewal */
+    /* The backend's answers to renewals. */
+    atomic_bool hang;         /* renewals block until it is false */
+    atomic_int hanging;       /* number of blocked renewals */
+    _Atomic int64_t delay_ns; /* the clock moves this far during a renewal */
     atomic_int answer;        /* enum coord_code */
     atomic_int lost, reason;
     _Atomic int64_t lost_at_ns;
@@ -92,7 +91,7 @@ TEST(a_kept_lease_lives_as_long_as_it_is_renewed)
     open_world(&world);
     coord_lease *lease = keep(&world, TEXT("a"), 900);
     CHECK_I64("kept already", coord_keep(lease, on_lost, &world).code, COORD_INVALID);
-    for (int i = 1; i <= 20; i++) { /* D01: renewed again and again, one token */
+    for (int i = 1; i <= 20; i++) { /* D01: renewed repeatedly, with one token */
         turn_to(&world, 1000 + 300 * i);
         WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) >= i);
         WAIT_FOR(coord_safe_for_ms(lease) == 800); /* 900 less 100 */
@@ -117,7 +116,7 @@ TEST(more_renewals_than_the_store_takes_well_are_reported)
     for (int i = 0; i < 3; i++) {
         leases[i] = grant(&world, TEXT("k"), 1000); /* three renewals a second each */
         caps = coord_capabilities(world.store);
-        CHECK_TEXT("not for what nobody renews", caps.note, world.fake.caps.note);
+        CHECK_TEXT("not for a lease that is not renewed", caps.note, world.fake.caps.note);
     }
     CHECK_I64("kept", coord_keep(leases[0], NULL, NULL).code, COORD_OK);
     caps = coord_capabilities(world.store);
@@ -151,7 +150,7 @@ TEST(on_lost_comes_at_safe_until_while_a_renewal_hangs)
     CHECK("before the store would let another in", world.lost_at_ns < (1000 + 900) * MS);
     CHECK_I64("for this reason", world.reason, COORD_R_LOCAL);
     CHECK_I64("one renewal, and it still hangs", world.hanging, 1);
-    world.hang = false; /* its answer, OK, comes too late */
+    world.hang = false; /* its answer, OK, arrives too late */
     WAIT_FOR(world.hanging == 0);
     turn_to(&world, 9000);
     (void)usleep(20000);
@@ -172,8 +171,8 @@ TEST(a_slow_answer_counts_from_the_send)
     turn_to(&world, 2000); /* sent at 2,000, answered at 3,600: good until 4,700 */
     WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) >= 1);
     WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) >= 2);
-    /* Due at once: a third after the send has passed. Sent at 3,600, answered at 5,200, when the
-     * first answer was good until 4,700 only. */
+    /* Due at once: a third after the send has passed. Sent at 3,600, answered at 5,200, but the
+     * first answer was valid until 4,700 only. */
     WAIT_FOR(world.lost == 1);
     CHECK_I64("from the send, not from the answer", world.reason, COORD_R_LOCAL);
     CHECK_I64("which alone would be good until 6,300", coord_check(lease), COORD_EXPIRED);
@@ -249,7 +248,7 @@ TEST(a_renewal_that_waited_too_long_for_a_thread_is_not_sent)
     coord_close(world.store);
 }
 
-TEST(what_the_store_refuses_is_lost_with_its_reason)
+TEST(a_lease_that_the_store_refuses_is_lost_with_its_reason)
 {
     struct world world;
     open_world(&world);
@@ -266,14 +265,14 @@ TEST(what_the_store_refuses_is_lost_with_its_reason)
     CHECK_I64("guarded no more", fake_guarded(&world.fake), 0);
 }
 
-TEST(what_fails_is_tried_again_until_it_is_lost)
+TEST(a_failed_renewal_is_retried_until_the_lease_is_lost)
 {
     struct world world;
     open_world(&world);
     world.answer = COORD_UNAVAILABLE;
     coord_lease *lease = keep(&world, TEXT("a"), 900);
     int calls = 0;
-    for (int64_t ms = 1300; ms < 1730; ms += 60) { /* 50 ms and a fifth: due by then */
+    for (int64_t ms = 1300; ms < 1730; ms += 60) { /* 50 ms and a fifth: due by this time */
         turn_to(&world, ms);
         WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) > calls);
         (void)usleep(8000);
@@ -287,7 +286,7 @@ TEST(what_fails_is_tried_again_until_it_is_lost)
     coord_close(world.store);
 }
 
-TEST(a_key_taken_by_force_is_reported_without_being_asked)
+TEST(a_forced_removal_of_a_key_is_reported_unasked)
 {
     struct world world;
     open_world(&world);
@@ -313,8 +312,8 @@ TEST(a_key_that_the_holder_dropped_itself_is_no_loss)
     CHECK_I64("two keys", coord_create_under(lease, NULL, TEXT("b"), TEXT("")).code, COORD_OK);
     CHECK_I64("one again", coord_release_key(lease, NULL, TEXT("a")).code, COORD_OK);
     world.fake.host->lost(world.fake.host, &id, COORD_R_REVOKED, 0);
-    WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) == 1); /* the store was asked instead */
-    CHECK_SIZE("about what is left", world.fake.claim_count, 1);
+    WAIT_FOR(fake_calls(&world.fake, FAULT_RENEW) == 1); /* the store decides instead */
+    CHECK_SIZE("about the rest", world.fake.claim_count, 1);
     CHECK_I64("alive", coord_check(lease), COORD_OK);
     CHECK_I64("not lost", world.lost, 0);
     CHECK_I64("not its own", coord_release_key(lease, NULL, TEXT("a")).code, COORD_NOT_FOUND);
@@ -340,7 +339,7 @@ TEST(a_degraded_store_loses_all_and_grants_nothing)
         coord_create_if_absent(world.store, NULL, TEXT("c"), TEXT(""), 1000, "me", &lease);
     CHECK_I64("refused", result.code, COORD_UNSUPPORTED);
     CHECK_I64("because", result.reason, COORD_R_DEGRADED);
-    CHECK_HAS("says why", result.text, "lost its TTL");
+    CHECK_HAS("the reason", result.text, "lost its TTL");
     CHECK_I64("and it shows", coord_capabilities(world.store).degraded, 1);
     coord_lease_unref(kept);
     coord_lease_unref(bare);
@@ -374,7 +373,7 @@ static void *renew_once(void *arg)
     return NULL;
 }
 
-TEST(a_renewal_answered_after_the_release_says_released)
+TEST(a_renewal_answered_after_the_release_reports_released)
 {
     struct world world;
     pthread_t thread;
@@ -386,7 +385,7 @@ TEST(a_renewal_answered_after_the_release_says_released)
     CHECK_I64("released", coord_release(renewal.lease, NULL).code, COORD_OK);
     world.hang = false;
     (void)pthread_join(thread, NULL);
-    CHECK_I64("though the store said OK", renewal.result.code, COORD_EXPIRED);
+    CHECK_I64("although the store answered OK", renewal.result.code, COORD_EXPIRED);
     CHECK_I64("released", renewal.result.reason, COORD_R_RELEASED);
     CHECK_I64("and it stays so", coord_check(renewal.lease), COORD_EXPIRED);
     coord_lease_unref(renewal.lease);
@@ -398,7 +397,7 @@ static void release_inside(void *arg, coord_lease *lease, int reason)
     struct world *world = arg;
     (void)reason;
     (void)coord_release(lease, NULL);
-    coord_lease_unref(lease); /* the caller's own and last one */
+    coord_lease_unref(lease); /* the caller's own and last reference */
     atomic_fetch_add(&world->lost, 1);
 }
 
@@ -412,7 +411,7 @@ TEST(on_lost_may_release_and_unref)
     turn_to(&world, 1800);
     WAIT_FOR(world.lost == 1);
     coord_close(world.store);
-    CHECK_I64("who waits is helped", fake_calls(&world.fake, FAULT_RELEASE), 1);
+    CHECK_I64("the waiting caller is woken", fake_calls(&world.fake, FAULT_RELEASE), 1);
 }
 
 static void block_in_lost(void *arg, coord_lease *lease, int reason)
@@ -479,7 +478,8 @@ TEST(a_late_renewal_is_the_servers_to_judge_elsewhere)
     coord_close(world.store);
 }
 
-/* D13, D15, D16: real time, many leases that renew, fail, are refused and released at once. */
+/* D13, D15, D16: real time; many leases that are renewed, fail, are refused and released at once.
+ * */
 struct counted {
     atomic_int lost;
     coord_lease *lease;
@@ -538,7 +538,7 @@ TEST(races_of_renewal_refusal_timer_and_release_report_at_most_once)
     for (int i = 0; i < LEASES; i++) {
         if (i % 3 != 0) {
             WAIT_FOR(atomic_load(&counted[i].lost) == 1);
-        } /* moody: in the end all are */
+        } /* random answers: in the end all leases are lost */
     }
     coord_close(store);
     for (int i = 0; i < LEASES; i++) {
@@ -560,8 +560,8 @@ static void slow_on_lost(void *arg, coord_lease *lease, int reason)
     atomic_store(&end->used_after, atomic_load(&end->freed));
 }
 
-/* The argument of on_lost is the caller's to free once the last of its references is given back,
- * also while a renewal hangs, which holds one of its own. */
+/* The caller may free the argument of on_lost after its last coord_lease_unref, even while a
+ * blocked renewal holds a reference of its own. */
 TEST(giving_back_the_last_reference_waits_for_on_lost)
 {
     struct world world;
@@ -581,7 +581,7 @@ TEST(giving_back_the_last_reference_waits_for_on_lost)
     CHECK("on_lost had ended by then", !end.used_after);
 }
 
-/* As above, before the loss: nothing comes any more, though a renewal is under way and fails. */
+/* As above, before the loss: no callback comes, although a renewal is running and fails. */
 TEST(after_the_last_reference_a_renewal_under_way_reports_nothing)
 {
     struct world world;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a lease is renewed and when it is lost, with time as an argument. */
+/* When a lease is renewed and when it is lost; time is an argument. */
 #include "base/prng.h"
 #include "lib/test.h"
 #include "prim/keeper_core.h"
@@ -61,7 +61,7 @@ TEST(an_answer_after_safe_until_revives_nothing)
     CHECK("renews", tick(&core, 334 * MS).renew);
     struct keeper_effects effects = renewed(&core, 334 * MS, 900 * MS);
     CHECK("lost, though the store has renewed it", effects.lost && effects.late);
-    CHECK("said once", !tick(&core, 1000 * MS).lost);
+    CHECK("reported once", !tick(&core, 1000 * MS).lost);
     CHECK("and it stays over", !renewed(&core, 999 * MS, 1001 * MS).renew && core.over);
 }
 
@@ -91,7 +91,7 @@ TEST(after_a_failure_it_tries_again_every_twentieth_but_not_faster_than_50_ms)
     }
 }
 
-TEST(an_attempt_never_outlasts_safe_until_nor_ten_seconds)
+TEST(an_attempt_never_exceeds_safe_until_or_ten_seconds)
 {
     struct keeper_core core = start(1000, 0);
     CHECK("renews", tick(&core, 334 * MS).renew);
@@ -133,8 +133,8 @@ TEST(an_answer_that_is_no_newer_starts_no_loop)
     CHECK("once", !renewed(&core, 5 * MS, 5 * MS).renew);
 }
 
-/* Any order of events, any pauses: what must never happen. */
-TEST(whatever_happens_it_is_lost_once_and_nothing_is_sent_after)
+/* Invariants for any order of events and pauses. */
+TEST(after_any_events_a_lease_is_lost_once_and_nothing_is_sent_afterwards)
 {
     uint64_t seed = test_seed();
     struct prng prng;
@@ -169,7 +169,7 @@ TEST(whatever_happens_it_is_lost_once_and_nothing_is_sent_after)
                                                      now >= core.sent_ns + ttl_ms * MS / 3);
                 sent = last = now;
             }
-            /* Mostly on time, sometimes early (an event), sometimes after a long pause. */
+            /* Usually on time, sometimes early (an event), sometimes after a long pause. */
             int64_t wake = effects.wake_ns == INT64_MAX ? now + ttl_ms * MS : effects.wake_ns;
             now = prng_chance(&prng, 100000)
                       ? now + (int64_t)prng_below(&prng, 2u * (uint64_t)ttl_ms) * MS

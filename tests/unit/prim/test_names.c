@@ -21,7 +21,7 @@ TEST(keys_are_checked_before_any_io)
         {"a/b", NULL},
         {"a%2Fb", NULL},
         {"!~", NULL},
-        {"a/.group/b", NULL}, /* a bucket may have that name: the leaf is what is reserved */
+        {"a/.group/b", NULL}, /* a bucket may have that name: only the leaf is reserved */
         {"1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16", NULL},
         {"1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17", "16 segments"},
         {"", "is empty"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What muster:// makes of a call that did not end well. */
+/* The results of muster:// for calls that failed. */
 #include "lib/test.h"
 #include "prim/native/reply.h"
 
@@ -27,7 +27,7 @@ static const struct {
      COORD_R_TIMEOUT, false},
 };
 
-TEST(a_no_to_a_repeat_is_not_taken_for_a_no_to_the_first)
+TEST(a_refused_repeat_does_not_refuse_the_first_attempt)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct grpc_thread_op op = {

@@ -61,7 +61,7 @@ TEST(short_forms)
     }
 }
 
-TEST(what_is_wrong_is_said_and_no_secret_with_it)
+TEST(errors_name_the_fault_and_no_secret)
 {
     static const struct {
         const char *url, *says;
@@ -147,7 +147,7 @@ TEST(numbers_and_times)
     prim_url_deinit(&url);
 }
 
-TEST(a_parameter_nobody_asked_for_is_named)
+TEST(an_unknown_parameter_is_named)
 {
     struct prim_url url = parsed("mem:?known=1&typo=secret");
     (void)prim_url_param(&url, "known");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches of a store, and waiting for a slot, which is a watch too. */
+/* Watches of a store, and waiting for a slot, which uses a watch. */
 #include <poll.h>
 #include <unistd.h>
 
@@ -177,7 +177,7 @@ TEST(a_waiter_gets_the_slot_when_it_is_free)
     coord_close(waiting.store);
 }
 
-TEST(a_waiter_that_waits_in_vain_learns_that_it_is_full)
+TEST(a_waiter_that_times_out_learns_that_the_group_is_full)
 {
     struct fake fake;
     atomic_bool room = false;
@@ -209,7 +209,7 @@ TEST(closing_the_store_ends_the_waiting)
     (void)pthread_create(&thread, NULL, wait_for_slot, &waiting);
     struct prim_event held = {.type = COORD_PUT, .revision = 1, .key = STR("g/slot-0000")};
     while (!prim_feed_put(feed_of(&fake), &held)) { (void)usleep(200); } /* the snapshot is first */
-    (void)usleep(100000); /* now it waits for an event, not for its random delay */
+    (void)usleep(100000); /* now it waits for an event and not for its random delay */
     coord_close(waiting.store);
     (void)pthread_join(thread, NULL);
     CHECK_I64("closed", waiting.result.reason, COORD_R_CLOSED);
@@ -228,7 +228,7 @@ static coord_result watch_ends_at_once(struct fake *fake, enum fault_op op,
     return full;
 }
 
-/* An ended watch answers at once for ever: to wait for its next event would be to spin. */
+/* An ended watch answers at once for ever: waiting for its next event would be a busy loop. */
 TEST(a_waiter_whose_watch_ended_opens_another)
 {
     struct fake fake;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client of a provider, against a server that follows a script: what each call carries, how
- * each answer ends it, where calls wait, and a List in chunks. */
+/* The client of a provider, against a scripted server: the content of each call, the effect of each
+ * answer, where calls wait, and a List in chunks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct answered {
     char text[200];
     char bytes[200];
     size_t len;
-    bool again; /* asks once more when it ends */
+    bool again; /* sends one more request when it ends */
 };
 static struct answered heard, many[200];
 
@@ -127,7 +127,7 @@ TEST(without_address_shard_or_epoch_there_is_no_client)
     world_close(&world);
 }
 
-/* --- what is asked --- */
+/* --- requests --- */
 
 static const ProtobufCMessage *request_of(size_t index, const ProtobufCMessageDescriptor *type,
                                           struct arena *arena)
@@ -141,7 +141,7 @@ static const ProtobufCMessage *request_of(size_t index, const ProtobufCMessageDe
     return message;
 }
 
-TEST(each_call_says_what_it_should_under_a_number_of_its_own)
+TEST(each_call_has_its_fields_and_its_own_token)
 {
     static const struct label metadata[] = {{{"g", 1}, {"rack\0gang", 9}}, {{"e", 1}, {"", 0}}};
     const Bigfleet__V1alpha1__CreateRequest *create;
@@ -208,7 +208,7 @@ TEST(each_call_says_what_it_should_under_a_number_of_its_own)
     arena_deinit(&arena);
 }
 
-TEST(who_tries_a_provider_brings_a_token_and_may_name_no_machine)
+TEST(a_provider_test_brings_a_token_and_may_name_no_machine)
 {
     const struct provider_token token = {STR("nobody"), 3, 99}, none = {.shard = STR_EMPTY};
     const Bigfleet__V1alpha1__DeleteRequest *first, *second;
@@ -244,7 +244,7 @@ static void say_status(struct scripted *s, struct scripted_request *r)
     scripted_only(r, status_text, "because");
 }
 
-TEST(what_the_provider_says_decides_how_a_call_ended)
+TEST(the_provider_s_answer_decides_the_result_of_a_call)
 {
     static const struct {
         enum grpc_status status;
@@ -274,7 +274,7 @@ TEST(what_the_provider_says_decides_how_a_call_ended)
         call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_DRAIN});
         CHECK_U64(status_text, heard.end, cases[i].mutating);
         CHECK_U64("its status", heard.status, cases[i].status);
-        CHECK_TEXT("its words", heard.text, "because");
+        CHECK_TEXT("its message", heard.text, "because");
         CHECK_SIZE("no bytes", heard.len, 0);
         CHECK_U64("a mutating call is asked once, a fence that names no epoch again",
                   world.servers[0].count, cases[i].status == GRPC_FAILED_PRECONDITION ? 2 : 1);
@@ -347,7 +347,7 @@ static void refuse_all(struct scripted *s, struct scripted_request *r)
     scripted_reset(r, H2_REFUSED_STREAM);
 }
 
-TEST(what_was_sent_and_not_answered_is_not_known_and_not_sent_again)
+TEST(a_sent_call_without_an_answer_is_unknown_and_not_sent_again)
 {
     static const struct {
         const char *why;
@@ -402,7 +402,7 @@ static void fence_first(struct scripted *s, struct scripted_request *r)
         scripted_echo(s, r);
 }
 
-/* A proxy that sends a call twice gets the second copy refused. */
+/* A proxy that sends a call twice gets a refusal for the copy. */
 TEST(a_fence_is_believed_when_it_names_a_newer_epoch_or_is_said_twice)
 {
     static const char none[] = "go away", own[] = "token (7, 1) is not newer than (7, 1): shard a",
@@ -462,7 +462,7 @@ TEST(a_large_request_is_not_kept_to_be_sent_again)
     memset(blob, 'x', sizeof blob);
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_CONFIGURE,
                                                     .blob = str_of(blob, sizeof blob)});
-    CHECK_U64("nothing was done, the shard asks anew", heard.end, PROVIDER_UNSENT);
+    CHECK_U64("nothing was done, the shard repeats the call", heard.end, PROVIDER_UNSENT);
     CHECK_SIZE("asked once", world.servers[0].count, 1);
     close_all();
 }
@@ -473,7 +473,7 @@ TEST(without_a_provider_calls_end_as_unsent)
     scripted_close(&world.servers[0]);
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_CREATE});
     CHECK_U64("nothing left", heard.end, PROVIDER_UNSENT);
-    CHECK("says why", heard.text[0] != '\0');
+    CHECK("the reason", heard.text[0] != '\0');
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_GET});
     CHECK_U64("nor a Get", heard.end, PROVIDER_UNSENT);
     CHECK_U64("nothing runs", provider_stats(provider).running, 0);
@@ -500,7 +500,7 @@ TEST(a_connection_that_breaks_leaves_its_calls_unknown)
 
 /* --- many at once --- */
 
-TEST(a_provider_that_takes_few_calls_a_connection_gets_several_and_the_rest_waits)
+TEST(a_provider_with_few_calls_per_connection_gets_several_connections_and_the_rest_waits)
 {
     struct scripted *s = &world.servers[0];
     unsigned ended = 0;
@@ -557,7 +557,7 @@ TEST(a_held_client_sends_no_mutating_call_any_more)
         scripted_flush(s->requests[i].peer);
     }
     world_run(&world, 100);
-    CHECK_U64("what was sent ends as it would", many[0].end, PROVIDER_DONE);
+    CHECK_U64("sent calls end with their answer", many[0].end, PROVIDER_DONE);
     CHECK_U64("and so does a Get", many[5].end, PROVIDER_DONE);
     CHECK_SIZE("that alone was sent after the hold", s->count, 3);
     close_all();
@@ -591,7 +591,7 @@ TEST(a_refusal_names_the_epoch)
     }
 }
 
-TEST(what_has_waited_too_long_is_not_sent_any_more)
+TEST(a_call_that_waited_too_long_is_not_sent)
 {
     open_with(silent, (struct provider_options){.connections_max = 1});
     world.servers[0].streams_max = 1;
@@ -607,7 +607,7 @@ TEST(what_has_waited_too_long_is_not_sent_any_more)
     close_all();
 }
 
-TEST(what_nothing_makes_room_for_ends_all_the_same)
+TEST(a_call_without_room_ends_at_its_deadline)
 {
     open_with(silent, (struct provider_options){.connections_max = 1});
     world.servers[0].streams_max = 1;
@@ -627,7 +627,7 @@ static void answer_gets(struct scripted *s, struct scripted_request *r)
     if (strstr(scripted_header(r, ":path"), "Get")) scripted_echo(s, r);
 }
 
-TEST(a_connection_that_says_nothing_for_a_whole_call_is_left)
+TEST(a_connection_that_is_silent_for_a_whole_call_is_replaced)
 {
     static const struct {
         const char *why;
@@ -654,7 +654,7 @@ TEST(a_connection_that_says_nothing_for_a_whole_call_is_left)
     }
 }
 
-/* A provider that does not read: what is given to a connection has a bound in bytes, too. */
+/* A provider that does not read: the bytes on one connection are bounded, too. */
 TEST(large_requests_wait_for_their_turn_and_are_counted)
 {
     enum { LARGE = 12 << 20 };
@@ -710,7 +710,7 @@ struct received {
     struct buf bytes;
     struct provider_chunk *held[CHUNKS_KEPT];
     unsigned chunks, held_count, ends;
-    bool hold; /* does not give chunks back by itself */
+    bool hold; /* keeps chunks until the test returns them */
     struct answered end;
 };
 static struct received got;
@@ -775,7 +775,7 @@ static void begin_list(struct scripted_request *r, uint32_t len)
     scripted_bytes(r, str_of(head, sizeof head));
 }
 
-TEST(a_list_comes_in_chunks_and_waits_for_who_reads_them)
+TEST(a_list_comes_in_chunks_and_waits_for_its_reader)
 {
     struct scripted_request *r = &world.servers[0].requests[0];
     static const uint32_t states[] = {0, MACHINE_IDLE, 77};
@@ -858,7 +858,7 @@ TEST(a_list_that_is_cut_is_not_done_and_its_chunks_outlive_it)
         CHECK("ends", world_wait(&world, is_over, &got));
         CHECK_U64(cases[i].why, got.end.end, cases[i].end);
         CHECK_U64("once", got.ends, 1);
-        CHECK_SIZE("what came was handed on", got.bytes.len, 3000);
+        CHECK_SIZE("the received part was passed on", got.bytes.len, 3000);
         CHECK_SIZE("and asked for once", world.servers[0].count, 1);
         close_all(); /* chunks are still out */
         while (got.held_count > 0) provider_chunk_done(got.held[--got.held_count]);
@@ -878,7 +878,7 @@ TEST(a_list_that_is_refused_or_empty_says_so)
     fetch((struct provider_fetch_request){0}, false);
     CHECK("ends", world_wait(&world, is_over, &got));
     CHECK_U64("no message is no list", got.end.end, PROVIDER_UNKNOWN);
-    world.servers[0].on_request = scripted_echo; /* of an empty request: an empty list */
+    world.servers[0].on_request = scripted_echo; /* the echo of an empty request is an empty list */
     fetch((struct provider_fetch_request){0}, false);
     CHECK("ends", world_wait(&world, is_over, &got));
     CHECK_U64("an empty list is one", got.end.end, PROVIDER_DONE);
@@ -894,7 +894,7 @@ static void announce_much(struct scripted *s, struct scripted_request *r)
     scripted_bytes(r, str_of("\0\0\1\0\0x", 6));
 }
 
-TEST(a_list_past_its_bound_is_given_up_before_it_comes)
+TEST(a_list_over_its_limit_is_dropped_before_it_arrives)
 {
     open_with(announce_much, (struct provider_options){.list_max = 65535});
     fetch((struct provider_fetch_request){0}, false);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A List as it arrives: the same however it is cut, one bad record costs only itself. */
+/* A List as it arrives: the result does not depend on the cuts, and a bad record costs only itself.
+ * */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ struct world {
     struct dimensions dimensions;
     struct machine_reader *reader;
     struct buf bytes;    /* the answer */
-    struct buf reported; /* what came of it, as a line per event */
+    struct buf reported; /* its events, one per line */
     struct provider_list *list;
     enum err answer; /* of on_machine */
 };
@@ -72,7 +73,7 @@ static enum err feed_all(struct world *w, struct provider_list_end *ret_end, str
     return err ? err : provider_list_finish(w->list, ret_end, note);
 }
 
-TEST(however_it_is_cut_the_same_comes_out)
+TEST(every_cut_gives_the_same_result)
 {
     struct prng prng;
     uint64_t seed = test_seed();
@@ -90,7 +91,8 @@ TEST(however_it_is_cut_the_same_comes_out)
         put_machine(&w, "c");
         for (left = buf_peek(&w.bytes); left.len > 0;) {
             size_t n = 1 + prng_below(&prng, round % 2 ? 7 : 400);
-            char *piece = malloc(min_size(n, left.len)); /* so that a sanitizer sees its end */
+            char *piece =
+                malloc(min_size(n, left.len)); /* so that a sanitizer sees a read past the end */
             n = min_size(n, left.len);
             memcpy(piece, left.at, n);
             CHECK_OK("a piece", provider_list_feed(w.list, str_of(piece, n), NULL));
@@ -190,7 +192,7 @@ TEST(ten_megabytes_of_labels_cost_one_record_and_little_memory)
     free(label);
 }
 
-TEST(what_is_no_list_ends_it_and_a_cut_one_is_not_whole)
+TEST(bytes_that_are_no_list_end_it_and_a_cut_list_is_not_complete)
 {
     struct provider_list_end end;
     struct note note;
@@ -210,7 +212,7 @@ TEST(what_is_no_list_ends_it_and_a_cut_one_is_not_whole)
     world_open(&w);
     put_machine(&w, "a");
     w.answer = ERR_FULL;
-    CHECK_ERR("who takes them may end it", feed_all(&w, &end, &note), ERR_FULL);
+    CHECK_ERR("the receiver may end it", feed_all(&w, &end, &note), ERR_FULL);
     world_close(&w);
 }
 

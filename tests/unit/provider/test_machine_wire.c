@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines on the wire: what goes out comes in, and what is wrong is refused by name. */
+/* Machines on the wire: encoded and decoded unchanged, and wrong fields refused by name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +101,7 @@ TEST(an_empty_vector_of_capacity_is_none)
     world_close(&w);
 }
 
-/* The generated code writes; maps in an order of its own. */
+/* The generated code writes maps in an order of its own. */
 TEST(what_others_write_is_read_in_any_order)
 {
     Bigfleet__V1alpha1__Machine__LabelsEntry z = BIGFLEET__V1ALPHA1__MACHINE__LABELS_ENTRY__INIT,
@@ -119,7 +119,8 @@ TEST(what_others_write_is_read_in_any_order)
     m.state = BIGFLEET__V1ALPHA1__MACHINE_STATE__MACHINE_STATE_IDLE;
     m.labels = labels;
     m.n_labels = 2;
-    buf_append(&w.bytes, STR("\xa2\x06\x03new\x5a\x01?")); /* fields 100 and 11: not for us */
+    buf_append(&w.bytes,
+               STR("\xa2\x06\x03new\x5a\x01?")); /* fields 100 and 11: unknown to muster */
     CHECK_OK("written", message_write(&m.base, &w.bytes, NULL));
     CHECK_OK("read", machine_read(w.reader, buf_peek(&w.bytes), &got, NULL));
     CHECK_STR("id", got.machine.id, STR("m-2"));
@@ -200,7 +201,7 @@ static const struct {
     {"field number 0", BYTES("\x0a\x01m\x02\x00"), ERR_PARSE, "machine: bad field number"},
 };
 
-/* By the reader, or by machine_check() of what it read. */
+/* Refused by the reader, or by machine_check() of the result. */
 TEST(what_is_wrong_is_refused_and_named)
 {
     struct machine_record got;
@@ -277,7 +278,7 @@ TEST(a_long_error_is_cut_between_letters_and_not_refused)
     world_close(&w);
 }
 
-/* Counted under its own reason by the one who takes it in. */
+/* Its receiver counts each under its own reason. */
 TEST(numbers_that_are_none_reach_the_invariant)
 {
     const struct {
@@ -326,7 +327,7 @@ TEST(the_same_amounts_again_are_the_same)
     world_close(&w);
 }
 
-/* More shapes than are remembered, all of one length, so that they take each other's place. */
+/* More shapes than the cache holds, all of one length, so that they replace each other. */
 TEST(thousands_of_shapes_are_each_their_own)
 {
     char amounts[] = "\x0a\x0b\x0a\x03"
@@ -353,7 +354,7 @@ TEST(thousands_of_shapes_are_each_their_own)
 TEST(the_id_of_a_refused_record_is_found_where_it_can_be)
 {
     CHECK_STR("before the damage", machine_read_id(STR("\x0a\x01m\x10\x09\x0b")), STR("m"));
-    CHECK_STR("after what is wrong", machine_read_id(STR("\x10\x63\x0a\x01m")), STR("m"));
+    CHECK_STR("after the wrong field", machine_read_id(STR("\x10\x63\x0a\x01m")), STR("m"));
     CHECK_STR("behind damage nothing is believed", machine_read_id(STR("\x0b\x0a\x01m")), STR(""));
     CHECK_STR("an id that is none", machine_read_id(STR("\x0a\x02m\n")), STR(""));
 }

@@ -7,11 +7,11 @@
 #include "lib/test.h"
 #include "rpc/server_internal.h"
 
-enum { WAIT_MS = 60000, BODY_MAX = 64 << 20, SETTLE_MS = 5 }; /* for SETTINGS to go both ways */
+enum { WAIT_MS = 60000, BODY_MAX = 64 << 20, SETTLE_MS = 5 }; /* until SETTINGS went both ways */
 
-static char tls_stands_for; /* in virtual time contexts are not looked into */
+static char tls_stub; /* virtual time never reads TLS contexts */
 
-/* -- what a client is reported -- */
+/* -- events of a client -- */
 
 struct answer *client_answer(struct client *c, int32_t stream)
 {
@@ -178,7 +178,7 @@ struct client *client_connect(struct rig *rig, size_t index, bool raw)
         buf_init(&c->answers[i].body, BODY_MAX);
     }
     *c = (struct client){.rig = rig, .host = rig->others[index], .answers = c->answers};
-    if (rig->tls) options.tls = (void *)&tls_stands_for;
+    if (rig->tls) options.tls = (void *)&tls_stub;
     if (!raw)
         CHECK_OK("h2", h2_open(H2_CLIENT,
                                &(struct h2_limits){.connection_window = 16 << 20,
@@ -344,8 +344,8 @@ void rig_open(struct rig *rig, const struct rpc_server_limits *limits,
              echo_open(rig->server, &(struct echo_options){.io = options.io}, &rig->echo, &note));
     CHECK_OK("health", rpc_health_open(rig->server, &rig->health, &note));
     if (prepare) prepare(rig);
-    CHECK_OK("listen", rpc_server_listen(rig->server, "server:7000",
-                                         tls ? (void *)&tls_stands_for : NULL, &note));
+    CHECK_OK("listen",
+             rpc_server_listen(rig->server, "server:7000", tls ? (void *)&tls_stub : NULL, &note));
 }
 
 void rig_run(struct rig *rig, uint64_t ms)

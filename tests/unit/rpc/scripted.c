@@ -178,7 +178,8 @@ const char *scripted_header(const struct scripted_request *r, const char *name)
     return NULL;
 }
 
-/* -- what a script says. Inside an event of h2 the flush comes after it; outside, at once. -- */
+/* -- output of a script. Inside an event of h2 the flush follows the event; outside, it is
+ * immediate. -- */
 
 void scripted_respond_with(struct scripted_request *r, const struct h2_header *headers,
                            size_t count, bool end)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gRPC server that does exactly what a test says, rules or not: h2 and nothing above it.
- *
- * Each request is given to `on_request` when it is whole (`at_headers`: when its headers came). What
- * the script sends leaves at once. Also a world with a client in it, for the tests of the
- * client. */
+/* A gRPC server that does exactly what a test chooses, against the rules or not: h2 and nothing
+ * above it. Each request is passed to `on_request` when it is complete (`at_headers`: after its
+ * headers). Output is sent at once. Also a world with a client, for the tests of the client. */
 #ifndef TESTS_UNIT_RPC_SCRIPTED_H
 #define TESTS_UNIT_RPC_SCRIPTED_H
 #include "base/buf.h"
@@ -21,7 +19,7 @@ struct scripted_peer {
     struct stream *stream; /* NULL once closed */
     struct h2 *h2;
     unsigned pings, resets;
-    uint32_t reset_code; /* of the last stream the client gave up */
+    uint32_t reset_code; /* code of the last stream that the client reset */
     bool goaway_seen;
     bool no_consume;
 };
@@ -43,12 +41,12 @@ struct scripted {
     size_t count;
     scripted_fn *on_request;
     bool at_headers;
-    bool mute;          /* accepts and never says a word */
+    bool mute;          /* accepts connections and never sends */
     struct str garbage; /* sent instead of HTTP/2 */
     bool refuse;        /* closes what it accepts */
     bool hold_data;     /* does not consume request bytes */
     uint32_t streams_max;
-    const char *name; /* for scripts that answer who they are */
+    const char *name; /* for scripts that answer with their name */
 };
 void scripted_open(struct scripted *server, struct io *io, const char *address);
 void scripted_close(struct scripted *server); /* the listener and all peers */
@@ -67,7 +65,7 @@ void scripted_trailers_with(struct scripted_request *request, const struct h2_he
                             size_t count);
 void scripted_only(struct scripted_request *request, const char *status, const char *message);
 void scripted_reset(struct scripted_request *request, uint32_t code);
-scripted_fn scripted_echo; /* answers with the request's own frames and OK */
+scripted_fn scripted_echo; /* echoes the request's frames with OK */
 scripted_fn scripted_say_name;
 
 /* -- a world: one client host, some server hosts s0, s1, ... on port 7000 -- */
@@ -81,7 +79,7 @@ struct world {
 };
 extern const char *const world_addresses[WORLD_SERVERS + 1];
 void world_open(struct world *world, uint64_t seed);
-/* Fills in io and, unless given, the address of s0. */
+/* Sets io and, unless given, the address of s0. */
 void world_channel(struct world *world, struct rpc_channel_options options);
 void world_close_channel(struct world *world); /* and waits */
 void world_close(struct world *world);
@@ -89,10 +87,10 @@ bool world_wait(struct world *world, bool (*holds)(void *), void *context);
 bool world_wait_ready(struct world *world);
 void world_run(struct world *world, uint64_t ms);
 
-/* What a call received, and how it ended. */
+/* The messages of a call, and its end. */
 struct heard {
     struct world *world;
-    struct rpc_client_call *call; /* NULL once ended */
+    struct rpc_client_call *call; /* NULL after its end */
     unsigned ends, messages, writables;
     struct buf bytes; /* of all messages, each followed by '|' */
     enum err err;
@@ -106,7 +104,7 @@ struct heard {
 };
 extern const struct rpc_call_events heard_events;
 void heard_deinit(struct heard *heard);
-/* Starts and ends a unary request; CHECKs that it could be started. */
+/* Starts and ends a unary request; CHECKs that it started. */
 void ask(struct world *world, struct heard *heard, struct rpc_call_options options,
          struct str request);
 bool wait_end(struct world *world, struct heard *heard);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may call what: every kind of identity against every rule, every method of every contract in
- * the table, and every registered method over a connection that shows each identity. */
+/* Access control: every kind of identity against every rule, every method of every contract in the
+ * table, and every registered method over a connection with each identity. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define ONE(text)   .uris = (const struct str[]){{text, sizeof(text) - 1}}, .uri_count = 1
 #define ALLOW(kind) BIT(kind)
 
-/* What each shows, and which rules let it pass (ACCESS_ANYONE always does). */
+/* Each identity, and the rules that allow it (ACCESS_ANYONE always does). */
 static const struct {
     const char *why;
     struct tls_identity identity;
@@ -64,7 +64,7 @@ TEST(every_identity_meets_every_rule)
                 rpc_access_check((struct rpc_access){kind}, &identities[i].identity, &note);
             CHECK_ERR(identities[i].why, err, may(i, kind) ? ERR_OK : ERR_DENIED);
             if (err)
-                CHECK_HAS("says what is needed", note.text,
+                CHECK_HAS("names the needed identity", note.text,
                           rpc_access_text((struct rpc_access){kind}));
         }
     }
@@ -101,7 +101,8 @@ TEST(an_id_must_be_the_one_in_the_request)
 
 /* -- the table -- */
 
-/* The next field numbered `number` of an encoded message; field 1 of a declaration is its name. */
+/* The next field with number `number` of an encoded message; field 1 of a declaration is its name.
+ * */
 static bool next_of(struct str message, uint32_t number, size_t *cursor, struct str *ret_payload)
 {
     const uint8_t *at = (const uint8_t *)message.at + *cursor;
@@ -126,7 +127,7 @@ static struct str name_of(struct str declaration)
     return name;
 }
 
-TEST(every_method_of_every_contract_stands_in_the_table_once)
+TEST(every_method_of_every_contract_is_in_the_table_once)
 {
     enum {
         FILE_PACKAGE = 2,
@@ -213,7 +214,7 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
 }
 static const struct rpc_handler handler = {.on_message = on_message};
 
-/* One method per rule, beside echo and health: all that is registered is walked. */
+/* One method per rule, beside echo and health: the test calls every registered method. */
 static void add_methods(struct rig *r)
 {
     static const char *const paths[] = {
@@ -234,7 +235,7 @@ static void add_methods(struct rig *r)
     m.path = "/test.Rules/Forgotten";
     m.access.kind = ACCESS_UNSET;
     CHECK_ERR("a rule is needed", rpc_server_add(r->server, &m, &note), ERR_INVALID);
-    CHECK_HAS("says so", note.text, "no access rule");
+    CHECK_HAS("the message", note.text, "no access rule");
     m.path = "/bigfleet.v1alpha1.Coordinator/AssignDomain";
     m.access.kind = ACCESS_ANYONE;
     CHECK_ERR("the table's, not another", rpc_server_add(r->server, &m, &note), ERR_INVALID);
@@ -281,7 +282,7 @@ TEST(every_registered_method_keeps_its_rule_against_every_identity)
     }
 }
 
-TEST(a_tls_peer_without_certificate_is_nobody)
+TEST(a_tls_peer_without_certificate_has_no_identity)
 {
     const struct tls_identity *shown[RIG_CLIENTS] = {NULL};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of a server's call: every move that server_internal.h lists is made, and every other
- * one stops the process. Each move runs in a child. */
+/* The states of a server's call: every move in server_internal.h is made, and every other move
+ * aborts the process. Each move runs in a child. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void make_move(enum side side, unsigned from, unsigned to)
     }
 }
 
-/* The child's end: true when it made the move. */
+/* Runs the move in a child; true when the child made it. */
 static bool is_made(enum side side, unsigned from, unsigned to)
 {
     const struct rlimit no_core = {0};
@@ -55,7 +55,7 @@ static bool is_made(enum side side, unsigned from, unsigned to)
     return WIFEXITED(status);
 }
 
-/* One row per state, one letter per state that may follow: 'y' or '-'. */
+/* One row per state, with one letter per next state: 'y' allowed, '-' not. */
 static void check_moves(enum side side, const char *const *rows, unsigned states)
 {
     for (unsigned from = 0; from < states; from++) {

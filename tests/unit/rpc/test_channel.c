@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where calls go: dialing, back-off, a warm second connection, leaders, keep-alive, closing. */
+/* The channel: dialing, back-off, a warm second connection, leaders, keep-alive, closing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ TEST(addresses_must_be_given_and_be_addresses)
                   &channel, &note),
               ERR_INVALID);
     CHECK("untouched", channel == NULL);
-    CHECK_HAS("says which", note.text, "no-port");
+    CHECK_HAS("names it", note.text, "no-port");
     heard = (struct heard){0};
     close_all();
 }
@@ -63,7 +63,7 @@ TEST(the_first_address_that_answers_is_used)
     open_world();
     world_channel(&world, (struct rpc_channel_options){.addresses = world_addresses});
     CHECK_TEXT("the first", who_answers(), "s0");
-    CHECK_TEXT("and says so", rpc_channel_peer(world.channel), "s0:7000");
+    CHECK_TEXT("and the message", rpc_channel_peer(world.channel), "s0:7000");
     close_all();
     open_world();
     scripted_close(&world.servers[0]);           /* refuses */
@@ -74,7 +74,7 @@ TEST(the_first_address_that_answers_is_used)
     close_all();
 }
 
-TEST(a_server_that_accepts_and_says_nothing_is_not_ready)
+TEST(a_server_that_accepts_and_is_silent_is_not_ready)
 {
     open_world();
     world.servers[0].mute = true;
@@ -108,13 +108,13 @@ TEST(impatient_calls_fail_when_every_address_has_failed_and_patient_ones_wait)
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("was not done", heard.err, ERR_UNAVAILABLE);
     CHECK_U64("never left", heard.attempts, 0);
-    CHECK("says why", heard.text[0] != '\0');
+    CHECK("the reason", heard.text[0] != '\0');
     heard_deinit(&heard);
     ask(&world, &heard, (struct rpc_call_options){0}, STR("x"));
     CHECK("the next one fails fast too", wait_end(&world, &heard) && heard.err == ERR_UNAVAILABLE);
     CHECK_U64("the patient one waits", patient.ends, 0);
     scripted_open(&world.servers[1], sim_host_io(world.hosts[1]), world_addresses[1]);
-    CHECK("until somebody is there", wait_end(&world, &patient));
+    CHECK("until a server is there", wait_end(&world, &patient));
     CHECK_OK("then it is done", patient.err);
     heard_deinit(&patient);
     close_all();
@@ -133,7 +133,7 @@ static void restart_at_end(void *owner, const struct rpc_client_call *call,
                  rpc_unary(world.channel, &options, STR("x"), restart_at_end, count, NULL));
 }
 
-TEST(a_caller_that_starts_anew_at_each_failure_does_not_hold_the_loop)
+TEST(a_caller_that_retries_at_each_failure_does_not_block_the_loop)
 {
     unsigned count = 0;
     uint64_t turns;
@@ -147,7 +147,7 @@ TEST(a_caller_that_starts_anew_at_each_failure_does_not_hold_the_loop)
                                  STR("x"), restart_at_end, &count, NULL));
     for (int i = 0; i < 2000 && count < 1000; i++) world_run(&world, 10);
     CHECK_U64("all of them", count, 1000);
-    /* A turn runs a task that defers itself up to 16 times (io/loop.h). */
+    /* One turn runs a task that defers itself up to 16 times (io/loop.h). */
     CHECK("turn by turn", loop_stats(sim_host_io(world.client)->loop).turns - turns >= 1000 / 16);
     close_all();
 }
@@ -157,27 +157,27 @@ TEST(attempts_to_connect_back_off_within_their_bounds)
     size_t before;
 
     open_world();
-    world.servers[0].refuse = true; /* accepts, then closes: each dial is seen */
+    world.servers[0].refuse = true; /* accepts, then closes: each dial is counted */
     world_channel(&world,
                   (struct rpc_channel_options){.backoff_first_ms = 1000, .backoff_max_ms = 8000});
     world_run(&world, 900);
     before = world.servers[0].accepted;
     CHECK("the first at once, then a pause of up to a second", before >= 1 && before <= 4);
     world_run(&world, 60000);
-    /* Pauses are drawn from 0..8 s: about fifteen in a minute, and never a storm. */
+    /* Pauses are drawn from 0..8 s: about fifteen in a minute. */
     CHECK("it goes on", world.servers[0].accepted > before + 3);
     heard = (struct heard){0};
     close_all();
 }
 
-TEST(a_server_that_drops_us_at_once_is_not_dialed_in_a_storm)
+TEST(a_server_that_closes_at_once_is_not_dialed_in_a_storm)
 {
     size_t dials = 0;
 
     open_world();
     world_channel(&world,
                   (struct rpc_channel_options){.backoff_first_ms = 500, .backoff_max_ms = 5000});
-    for (int i = 0; i < 1000; i++) { /* ten seconds; each connection dies as soon as it is ready */
+    for (int i = 0; i < 1000; i++) { /* ten seconds; each connection ends as soon as it is ready */
         world_run(&world, 10);
         if (rpc_channel_ready(world.channel) && world.servers[0].accepted > dials) {
             dials = world.servers[0].accepted;
@@ -208,7 +208,7 @@ TEST(a_warm_second_connection_takes_over_at_once)
     CHECK_TEXT("calls go to the first", who_answers(), "s0");
     CHECK_TEXT("the second is another", rpc_channel_warm_peer(world.channel), "s1:7000");
     sim_host_die(world.hosts[0], SIM_KILLED);
-    world_run(&world, 50); /* the kernel says that it is gone */
+    world_run(&world, 50); /* the kernel reports the end */
     before = sim_now(world.sim).ns;
     CHECK_TEXT("the second takes over", who_answers(), "s1");
     took = sim_now(world.sim).ns - before;
@@ -225,7 +225,8 @@ static struct rpc_channel *fleet[FLEET];
 static struct metrics *fleet_metrics;
 static struct rpc_client_metrics *fleet_counts;
 
-/* Client i lists the servers from i on, so each server is a third's active one, a third's spare. */
+/* Client i lists the servers from i on, so each server is active for a third of the clients and
+ * spare for another third. */
 static void open_fleet(uint64_t seed)
 {
     world_open(&world, seed);
@@ -269,9 +270,9 @@ static uint64_t fleet_dials(void)
     return counter_value(fleet_counts->dials);
 }
 
-/* The handshakes of thousands in one moment take the cores that the other servers need to elect a
- * leader with. A channel with a live connection is in no hurry. */
-TEST(after_a_death_nobody_with_a_live_connection_dials_at_once)
+/* Thousands of handshakes at one moment take the cores that the other servers need to elect a
+ * leader. A channel with a live connection can wait. */
+TEST(after_a_crash_no_client_with_a_live_connection_dials_at_once)
 {
     uint64_t in_second[REDIAL_SECONDS + 2] = {0}, all = 0;
 
@@ -306,7 +307,7 @@ TEST(a_server_that_goes_away_gets_no_more_calls)
     struct heard running;
 
     open_world();
-    world.servers[0].on_request = NULL; /* its one call keeps the connection open */
+    world.servers[0].on_request = NULL; /* its one open call keeps the connection open */
     world_channel(&world,
                   (struct rpc_channel_options){.addresses = world_addresses, .warm_second = true});
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
@@ -318,7 +319,7 @@ TEST(a_server_that_goes_away_gets_no_more_calls)
     world_run(&world, 100);
     CHECK_TEXT("moved before any call was made", rpc_channel_peer(world.channel), "s1:7000");
     CHECK_TEXT("to the other", who_answers(), "s1");
-    CHECK_U64("what runs there goes on", running.ends, 0);
+    CHECK_U64("running calls continue", running.ends, 0);
     world_close_channel(&world);
     CHECK_U64("until the end", running.ends, 1);
     heard_deinit(&running);
@@ -377,7 +378,7 @@ TEST(while_the_leader_is_dialed_nobody_else_is_asked_again)
     open_led((struct rpc_channel_options){.addresses = world_addresses, .warm_second = true},
              "s2:7000");
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
-    sim_link_clog(world.client, world.hosts[2], 1500); /* the dial takes its time */
+    sim_link_clog(world.client, world.hosts[2], 1500); /* the dial is slow */
     ask(&world, &heard, (struct rpc_call_options){.wait_for_ready = true}, STR("x"));
     CHECK("the leader is asked in the end", world_wait(&world, slow_leader_answers, NULL));
     CHECK("ends", wait_end(&world, &heard));
@@ -497,7 +498,7 @@ TEST(a_late_answer_dials_nothing_while_the_server_lives)
     world_run(&world, 1900);
     CHECK_TEXT("silence is not believed at once", rpc_channel_peer(world.channel), "s0:7000");
     world_run(&world, 200);
-    CHECK_TEXT("a connection that says nothing is given up", who_answers(), "s1");
+    CHECK_TEXT("a silent connection is dropped", who_answers(), "s1");
     close_all();
 }
 
@@ -506,7 +507,7 @@ TEST(a_late_answer_dials_nothing_while_the_server_lives)
 TEST(silence_is_broken_by_pings_and_a_dead_peer_is_found)
 {
     open_world();
-    world.servers[0].on_request = NULL; /* never answers, but its HTTP/2 does */
+    world.servers[0].on_request = NULL; /* never answers, but its HTTP/2 layer does */
     world_channel(&world,
                   (struct rpc_channel_options){.ping_after_ms = 1000, .ping_timeout_ms = 500});
     ask(&world, &heard, (struct rpc_call_options){.wait_for_ready = true}, STR("x"));
@@ -515,12 +516,13 @@ TEST(silence_is_broken_by_pings_and_a_dead_peer_is_found)
     sim_link_block(world.hosts[0], world.client, true);
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("it was sent", heard.err, ERR_UNKNOWN);
-    CHECK_HAS("and says why", heard.text, "ping");
+    CHECK_HAS("and the reason", heard.text, "ping");
     close_all();
 }
 
-/* Or a server could switch our pings off, for itself and for every other of the channel. */
-TEST(a_server_that_wants_calm_gets_half_the_pings_however_often_it_says_so)
+/* Otherwise a server could disable keep-alive pings, for itself and for the channel's other
+ * servers. */
+TEST(repeated_too_many_pings_halve_the_pings_only_once)
 {
     static const char calm[] = "\0\0\x08\x07\0\0\0\0\0" /* GOAWAY */
                                "\x7f\xff\xff\xff\0\0\0\x0b";
@@ -534,7 +536,7 @@ TEST(a_server_that_wants_calm_gets_half_the_pings_however_often_it_says_so)
     for (int i = 0; i < 10; i++)
         CHECK_OK("goaway", stream_write(world.servers[0].peers[0].stream, &goaway, 1));
     world_run(&world, 10);
-    CHECK("dialed anew", world_wait_ready(&world));
+    CHECK("dialed again", world_wait_ready(&world));
     CHECK_SIZE("once", world.servers[0].accepted, 2);
     ask(&world, &heard, (struct rpc_call_options){0}, STR("hi"));
     world_run(&world, 100);
@@ -557,7 +559,7 @@ TEST(a_warm_connection_is_known_to_be_alive)
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
     CHECK_TEXT("calls go to the first", who_answers(), "s0");
     CHECK_TEXT("the second", rpc_channel_warm_peer(world.channel), "s1:7000");
-    sim_host_die(world.hosts[1], SIM_POWER_CUT); /* silently, and no call would notice */
+    sim_host_die(world.hosts[1], SIM_POWER_CUT); /* without a TCP end, and no call would notice */
     world_run(&world, 5000);
     CHECK("it is found dead, and replaced",
           strcmp(rpc_channel_warm_peer(world.channel), "s1:7000") != 0);

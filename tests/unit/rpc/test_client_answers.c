@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a server may answer, by the rules of gRPC or against them: the call ends once, and says
- * rightly whether it was done, was not, or nobody knows. */
+/* For any answer of a server, valid or not, the call ends once and reports correctly: done, not
+ * done, or unknown. */
 #include <string.h>
 
 #include "lib/test.h"
@@ -22,7 +22,7 @@ static void close_all(void)
     world_close(&world);
 }
 
-/* -- one odd answer per row -- */
+/* -- one unusual answer per row -- */
 
 static void say_not_found(struct scripted *s, struct scripted_request *r)
 {
@@ -317,7 +317,7 @@ TEST(refused_after_an_answer_began_is_no_refusal)
     scripted_reset(&world.servers[0].requests[0], H2_REFUSED_STREAM);
     scripted_flush(world.servers[0].requests[0].peer);
     CHECK("ends", wait_end(&world, &heard));
-    CHECK_ERR("it looked at the call, whatever it says now", heard.err, ERR_UNKNOWN);
+    CHECK_ERR("it looked at the call, despite its later refusal", heard.err, ERR_UNKNOWN);
     CHECK_U64("once", heard.attempts, 1);
     close_all();
 }
@@ -426,7 +426,7 @@ TEST(streams_below_a_goaway_finish_and_those_above_move_on)
     world_run(&world, 2000);
     CHECK_U64("the server has it", s->count, 1);
     h2_go_away(s->peers[0].h2, H2_NO_ERROR); /* an announcement */
-    h2_go_away(s->peers[0].h2, H2_NO_ERROR); /* final: what comes later is not looked at */
+    h2_go_away(s->peers[0].h2, H2_NO_ERROR); /* final: later streams are ignored */
     scripted_flush(&s->peers[0]);
     ask(&world, &above, (struct rpc_call_options){0}, STR("above")); /* they cross on the way */
     CHECK("ends", wait_end(&world, &above));
@@ -473,7 +473,7 @@ TEST(garbage_is_not_ready_and_ends_no_call_wrongly)
 
 static void gzip_echo(struct scripted *s, struct scripted_request *r)
 {
-    /* A thousand times "a" by gzip, made elsewhere. */
+    /* A thousand times "a", compressed with gzip elsewhere. */
     static const unsigned char zipped[] = {
         0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x4b, 0x4c, 0x1c, 0x05, 0xa3,
         0x60, 0x14, 0x0c, 0x77, 0x00, 0x00, 0x03, 0xda, 0x38, 0x9a, 0xe8, 0x03, 0x00, 0x00};
@@ -498,10 +498,10 @@ TEST(gzip_answers_are_decoded_within_the_limit)
     CHECK_OK("done", heard.err);
     CHECK_SIZE("decoded", heard.bytes.len, 1000);
     CHECK("rightly", heard.bytes.data[0] == 'a' && heard.bytes.data[999] == 'a');
-    CHECK_HAS("we said that we can",
+    CHECK_HAS("the client announced that it can",
               scripted_header(&world.servers[0].requests[0], "grpc-accept-encoding"), "gzip");
     heard_deinit(&heard);
-    /* The compressed message is under the limit, what it inflates to is not. */
+    /* The compressed message is below the limit, the decompressed one is above it. */
     ask(&world, &heard, (struct rpc_call_options){.response_max = 999}, STR("hi"));
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("done by the server, not known to us", heard.err, ERR_UNKNOWN);

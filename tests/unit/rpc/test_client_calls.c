@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls as their callers see them: what goes out, streams and flow control, deadlines,
- * cancellation, limits. */
+/* Calls as their callers see them: requests, streams and flow control, deadlines, cancellation,
+ * limits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void never_answer(struct scripted *s, struct scripted_request *r)
     (void)s, (void)r;
 }
 
-TEST(a_request_carries_what_grpc_and_we_promise)
+TEST(a_request_has_the_documented_headers)
 {
     const struct h2_header metadata[] = {{STR("x-color"), STR("blue")},
                                          {STR("x-raw-bin"), str_of("\0\1\2\3", 4)}};
@@ -143,11 +143,11 @@ TEST(metadata_of_the_answer_reaches_the_caller)
     CHECK_OK("a call", rpc_call_start(world.channel, &options, &events, &heard, &heard.call));
     rpc_call_end(heard.call);
     CHECK("ends", wait_end(&world, &heard));
-    CHECK("what is the protocol's is left out", !seen_status);
+    CHECK("the protocol's own headers are left out", !seen_status);
     close_all();
 }
 
-TEST(what_cannot_be_asked_is_refused_at_once)
+TEST(an_invalid_request_is_refused_at_once)
 {
     char long_value[RPC_METADATA_BYTES_MAX + 1];
     struct h2_header many[RPC_METADATA_MAX + 1];
@@ -286,7 +286,7 @@ TEST(a_server_that_does_not_read_holds_the_sender)
         if (!err) sent += sizeof block;
         world_run(&world, 20);
     }
-    CHECK_ERR("it says so", err, ERR_FULL);
+    CHECK_ERR("reported", err, ERR_FULL);
     CHECK("after a bounded amount", sent < 2 << 20);
     CHECK_U64("no room yet", heard.writables, 0);
     for (int i = 0; i < 100 && heard.writables == 0; i++) {
@@ -325,7 +325,8 @@ TEST(a_caller_that_pauses_holds_the_server_and_then_gets_everything)
     CHECK_U64("one message, then silence", heard.messages, 1);
     CHECK("the server is held", sent < 30 && h2_stream_pending(r->peer->h2, r->stream) > 0);
     scripted_trailers(r, "0", NULL);
-    for (size_t i = 0; i < sent && heard.ends == 0; i++) { /* one at a time, as it likes */
+    for (size_t i = 0; i < sent && heard.ends == 0;
+         i++) { /* one at a time, as the caller resumes */
         CHECK_U64("no more than asked for", heard.messages, i + 1);
         rpc_call_resume(heard.call);
         for (int k = 0; k < 50 && heard.messages == i + 1 && heard.ends == 0; k++) {
@@ -350,7 +351,7 @@ TEST(an_answer_that_is_whole_waits_for_a_paused_caller)
     rpc_call_end(heard.call);
     world_run(&world, 2000);
     CHECK_U64("the first", heard.messages, 1);
-    CHECK_U64("and no end, though the server has said it", heard.ends, 0);
+    CHECK_U64("and no end, although the server has sent it", heard.ends, 0);
     rpc_call_resume(heard.call);
     world_run(&world, 1);
     CHECK_U64("the second", heard.messages, 2);
@@ -359,7 +360,7 @@ TEST(an_answer_that_is_whole_waits_for_a_paused_caller)
     CHECK("ends", wait_end(&world, &heard));
     CHECK_OK("done", heard.err);
     close_all();
-    /* And when the connection dies meanwhile, the answer is still whole. */
+    /* If the connection ends meanwhile, the answer is still complete. */
     open_with(scripted_echo, (struct rpc_channel_options){0});
     start((struct rpc_call_options){0});
     heard.pause_at_message = true;
@@ -377,8 +378,8 @@ TEST(an_answer_that_is_whole_waits_for_a_paused_caller)
     close_all();
 }
 
-/* A server that ends an answer early may reset the stream, and ours does; who does not, and then closes
- * the connection, has answered all the same. */
+/* A server that ends an answer early may reset the stream, and muster's does. A server that does
+ * not, and then closes the connection, has answered as well. */
 TEST(an_answer_that_is_whole_outlives_the_connection_before_the_request_has_ended)
 {
     static const char ok[] = "\0\0\x0f\1\5\0\0\0\1" /* HEADERS, their end and the stream's */
@@ -403,7 +404,7 @@ TEST(an_answer_that_is_whole_outlives_the_connection_before_the_request_has_ende
     if (heard.call) rpc_call_resume(heard.call);
     CHECK("ends", wait_end(&world, &heard));
     CHECK_OK("done", heard.err);
-    CHECK("the server's own word", heard.answered);
+    CHECK("the server's own status", heard.answered);
     CHECK_U64("with both", heard.messages, 2);
     close_all();
 }
@@ -424,7 +425,7 @@ TEST(a_deadline_is_kept_here_whatever_the_server_does)
     world_run(&world, 500);
     CHECK_U64("the server is reported", world.servers[0].peers[0].reset_code, H2_CANCEL);
     close_all();
-    /* Never sent, because nobody is there. */
+    /* Never sent, because no server is there. */
     open_with(never_answer, (struct rpc_channel_options){0});
     sim_host_die(world.hosts[0], SIM_POWER_CUT);
     ask(&world, &heard, (struct rpc_call_options){.timeout_ms = 700, .wait_for_ready = true},
@@ -446,7 +447,7 @@ TEST(the_timeout_that_is_sent_is_what_is_left)
     CHECK_OK("a timeout", grpc_timeout_parse(str_from(scripted_header(&world.servers[0].requests[0],
                                                                       "grpc-timeout")),
                                              &left_us));
-    CHECK("less than asked for, by what the connection took", left_us < 1400 * 1000);
+    CHECK("less than requested, by the connection time", left_us < 1400 * 1000);
     close_all();
 }
 
@@ -469,7 +470,7 @@ TEST(cancelling_resets_the_stream_and_ends_once)
     heard_deinit(&heard);
     start((struct rpc_call_options){0});
     CHECK_OK("send", rpc_call_send(heard.call, STR("hi")));
-    rpc_call_cancel(heard.call); /* in the same turn: not a byte has left */
+    rpc_call_cancel(heard.call); /* in the same turn: no byte was sent */
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("was not done, for certain", heard.err, ERR_CANCELLED);
     world_run(&world, 200);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A message that nobody holds whole: pieces as they arrive, held back while the caller pauses. And
- * what a caller with more calls than one connection takes can ask a channel. */
+/* Large messages that nobody holds whole: pieces as they arrive, and flow control while the caller
+ * pauses. Also how a caller with more calls than one connection takes uses a channel. */
 #include <string.h>
 
 #include "lib/test.h"
@@ -54,7 +54,7 @@ static void nothing(struct scripted *s, struct scripted_request *r)
 enum { BODY = 3 << 20 };
 static char body[BODY];
 
-/* Sends what the windows let go, as the client reads on. */
+/* Sends what the windows allow while the client reads. */
 static void send_body(struct scripted_request *r, size_t until)
 {
     static size_t at;
@@ -120,7 +120,7 @@ TEST(a_paused_reader_holds_the_sender_inside_a_message)
     close_all();
 }
 
-/* -- answers that are none -- */
+/* -- invalid answers -- */
 
 static void too_large(struct scripted *s, struct scripted_request *r)
 {
@@ -148,7 +148,7 @@ static void half(struct scripted *s, struct scripted_request *r)
     scripted_bytes(r, str_of("\0\0\0\0\2x", 6));
 }
 
-/* The server gives up the first call that came. */
+/* The server resets the first call that arrived. */
 static void reset_first(void)
 {
     world_run(&world, 500);
@@ -193,7 +193,7 @@ TEST(an_idempotent_call_is_begun_again_only_before_its_first_piece)
     close_all();
 }
 
-/* -- what a channel says of itself -- */
+/* -- state changes of a channel -- */
 
 static unsigned changes;
 static void on_change(void *owner)
@@ -249,7 +249,7 @@ TEST(thousands_of_calls_on_one_connection_find_their_answers)
     world_run(&world, 5000);
     for (size_t i = 0; i < CALLS; i++) {
         CHECK_U64("each ends once", many[i].ends, 1);
-        CHECK_ERR("answered or not heard of", many[i].err,
+        CHECK_ERR("answered or not sent", many[i].err,
                   i < SCRIPTED_REQUESTS ? ERR_OK : ERR_UNKNOWN);
         heard_deinit(&many[i]);
     }

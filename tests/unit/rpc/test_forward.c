@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A follower and a leader on our server, and a client that only knows the follower. */
+/* A follower and a leader with muster's server, and a client that only knows the follower. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ struct node {
     struct rpc_forward_gate gates[4];
     bool leads, server_closed, forwarder_closed;
     unsigned served, done;
-    char seen[512];        /* of the last call: metadata the test looks for */
-    struct rpc_call *held; /* a call that is not answered */
+    char seen[512];        /* metadata of the last call that the test checks */
+    struct rpc_call *held; /* a call without an answer */
     bool hold, sink;
     uint64_t deadline_left_ms;
 };
@@ -260,14 +260,14 @@ TEST(calls_that_stay_reach_the_handler_itself)
 TEST(a_call_is_passed_on_once)
 {
     open_pair();
-    nodes[LEADER].leads = false; /* each takes the other for the leader */
+    nodes[LEADER].leads = false; /* each believes that the other leads */
     CHECK_OK("leader", rpc_forwarder_set_leader(nodes[LEADER].forwarder, "s0:7100"));
     ask(&world, &heard, (struct rpc_call_options){.path = "/t.T/Unary"}, STR("x"));
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("was not done", heard.err, ERR_NOT_LEADER);
-    CHECK_TEXT("whom the second named", heard.leader, "s0:7100");
+    CHECK_TEXT("the leader that the second named", heard.leader, "s0:7100");
     CHECK_U64("nobody served it", nodes[LEADER].served + nodes[FOLLOWER].served, 0);
-    CHECK_U64("no handler heard of it", nodes[LEADER].done + nodes[FOLLOWER].done, 0);
+    CHECK_U64("no handler ran", nodes[LEADER].done + nodes[FOLLOWER].done, 0);
     close_pair();
 }
 
@@ -280,15 +280,15 @@ TEST(without_a_leader_the_answer_says_so)
     CHECK_ERR("was not done", heard.err, ERR_NOT_LEADER);
     CHECK_TEXT("not known", heard.leader, "");
     heard_deinit(&heard);
-    start("/t.T/Bidi"); /* streams likewise, from their first event on */
+    start("/t.T/Bidi"); /* streams are refused, too, from their first event on */
     CHECK_OK("send", rpc_call_send(heard.call, STR("x")));
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("was not done", heard.err, ERR_NOT_LEADER);
-    CHECK_U64("no handler heard of it", nodes[FOLLOWER].done, 0);
+    CHECK_U64("no handler ran", nodes[FOLLOWER].done, 0);
     close_pair();
 }
 
-TEST(what_is_lost_at_the_leader_is_told_as_unknown)
+TEST(a_call_lost_at_the_leader_is_reported_as_unknown)
 {
     open_pair();
     nodes[LEADER].hold = true;
@@ -302,13 +302,13 @@ TEST(what_is_lost_at_the_leader_is_told_as_unknown)
     CHECK_U64("it stays with the old one", heard.ends, 0);
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("nobody knows", heard.err, ERR_UNKNOWN);
-    CHECK("and the follower said so", heard.answered && heard.status == GRPC_UNKNOWN);
+    CHECK("and the follower reported it", heard.answered && heard.status == GRPC_UNKNOWN);
     sim_link_heal_all(world.sim);
     close_pair();
 }
 
-/* A leader whose first answer is lost, or says nothing of the write. A second attempt would apply
- * the write twice. */
+/* A leader that loses its first answer, or whose first answer does not say whether the write was
+ * applied. A second attempt would apply the write twice. */
 static void vanish_once(struct scripted *s, struct scripted_request *r)
 {
     if (s->count == 1)
@@ -355,7 +355,7 @@ TEST(a_request_id_of_the_caller_never_makes_a_call_repeatable)
                    scripted_header(&world.servers[2].requests[0], RPC_REQUEST_ID), "r7");
         CHECK_ERR(why, heard.err, ERR_UNKNOWN);
         CHECK_U64(why, heard.status, cases[i].status);
-        CHECK("the follower said so", heard.answered);
+        CHECK("the follower reported it", heard.answered);
         close_pair();
     }
 }
@@ -449,7 +449,7 @@ TEST(a_message_larger_than_the_window_goes_on_when_the_leader_reads_again)
     CHECK_U64("it holds", nodes[LEADER].served, 1);
     nodes[LEADER].hold = false;
     rpc_resume(nodes[LEADER].held);
-    world_run(&world, 3000); /* before a ping brings the connection to life */
+    world_run(&world, 3000); /* before a ping finds the connection dead */
     CHECK_U64("ends", heard.ends, 1);
     CHECK_OK("done", heard.err);
     CHECK_U64("all came", nodes[LEADER].served, 2);
@@ -471,7 +471,7 @@ TEST(a_caller_that_goes_away_cancels_the_call_at_the_leader)
     close_pair();
 }
 
-/* -- who really called -- */
+/* -- the original caller -- */
 
 TEST(only_replicas_may_name_the_caller)
 {
@@ -513,7 +513,7 @@ TEST(only_replicas_may_name_the_caller)
     CHECK("is not taken for the caller itself", got != &replica && got->uri_count == 0);
     CHECK_ERR("anybody else", rpc_forward_identity(&shard, buf_peek(&text), &arena, &got, &note),
               ERR_DENIED);
-    CHECK_HAS("says why", note.text, "replicas only");
+    CHECK_HAS("the reason", note.text, "replicas only");
     arena_deinit(&arena);
     buf_deinit(&text);
     buf_deinit(&nobody);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health: what Check and Watch are sent, also to one who does not read. */
+/* Health: the answers of Check and Watch, also to a client that does not read. */
 #include <stdio.h>
 
 #include "lib/test.h"
@@ -99,7 +99,7 @@ TEST(a_watch_that_begins_while_the_server_drains_ends_at_once)
     slow = client_unary(c, "/muster.test.v1.Echo/Unary", &ECHO_REQUEST(.delay_ms = 200));
     rig_run(&rig, 10);
     rig_drain(&rig, 10000);
-    /* The client has not heard of it yet. */
+    /* The client does not know of the change yet. */
     stream = client_start(c, WATCH_PATH, NULL, 0);
     CHECK_OK("send", client_send_bytes(c, stream, STR("")));
     client_end(c, stream);

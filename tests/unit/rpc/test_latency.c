@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The histogram of bench/latency.h: its places follow each other, and percentiles never flatter. */
+/* The histogram of bench/latency.h: buckets are contiguous, and percentiles are never too low. */
 #include "latency.h"
 
 #include "base/prng.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of plain HTTP on a gRPC server's listener: by HTTP/1.1, by HTTP/2, and beside calls. */
+/* Pages of plain HTTP on a gRPC server's listener: HTTP/1.1, HTTP/2, and beside calls. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static bool has_ended(void *client)
     return ((struct client *)client)->ended;
 }
 
-/* What a peer gets that says this, `step` bytes at a time. */
+/* The answer to this request, sent `step` bytes at a time. */
 static struct str reported(const char *request, size_t step)
 {
     struct client *c = client_connect(&rig, 0, true);
@@ -36,7 +36,7 @@ static struct str reported(const char *request, size_t step)
 
     c->keep = true;
     rig_run(&rig, 10);
-    CHECK_SIZE("we do not speak first", c->heard, 0);
+    CHECK_SIZE("the server does not send first", c->heard, 0);
     while (rest.len > 0 && !c->ended) {
         size_t len = min_size(step, rest.len);
 
@@ -48,7 +48,7 @@ static struct str reported(const char *request, size_t step)
     return buf_peek(&c->answers[0].body);
 }
 
-static void check_told(const char *request, size_t step, const char *expected)
+static void check_answer(const char *request, size_t step, const char *expected)
 {
     struct str got = reported(request, step);
 
@@ -66,18 +66,19 @@ TEST(a_page_by_http_1_however_its_request_is_cut)
 {
     rig_open(&rig, NULL, NULL, with_pages);
     for (size_t step = 1; step < 60; step += 7)
-        check_told("GET /health HTTP/1.1\r\nHost: x\r\n\r\n", step, GOOD);
-    check_told("GET /health?exclude=x HTTP/1.0\r\n\r\n", 99, GOOD);
-    check_told("HEAD /health HTTP/1.1\r\n\r\n", 99, ANSWER("200 OK", "application/json", "17", ""));
-    check_told(
+        check_answer("GET /health HTTP/1.1\r\nHost: x\r\n\r\n", step, GOOD);
+    check_answer("GET /health?exclude=x HTTP/1.0\r\n\r\n", 99, GOOD);
+    check_answer("HEAD /health HTTP/1.1\r\n\r\n", 99,
+                 ANSWER("200 OK", "application/json", "17", ""));
+    check_answer(
         "GET /ill HTTP/1.1\r\n\r\n", 99,
         ANSWER("503 Service Unavailable", "application/json", "17", "{\"health\":\"true\"}"));
-    check_told("GET / HTTP/1.1\r\n\r\n", 99, ANSWER("404 Not Found", "text/plain", "0", ""));
-    check_told("GETTING /health HTTP/1.1\r\n\r\n", 99,
-               ANSWER("405 Method Not Allowed", "text/plain", "0", ""));
-    check_told("GET /health\r\n\r\n", 99, ANSWER("400 Bad Request", "text/plain", "0", ""));
-    check_told("GET  /health HTTP/1.1\r\n\r\n", 99,
-               ANSWER("400 Bad Request", "text/plain", "0", ""));
+    check_answer("GET / HTTP/1.1\r\n\r\n", 99, ANSWER("404 Not Found", "text/plain", "0", ""));
+    check_answer("GETTING /health HTTP/1.1\r\n\r\n", 99,
+                 ANSWER("405 Method Not Allowed", "text/plain", "0", ""));
+    check_answer("GET /health\r\n\r\n", 99, ANSWER("400 Bad Request", "text/plain", "0", ""));
+    check_answer("GET  /health HTTP/1.1\r\n\r\n", 99,
+                 ANSWER("400 Bad Request", "text/plain", "0", ""));
     rig_close(&rig);
 }
 
@@ -88,7 +89,7 @@ TEST(a_request_without_an_end_is_bounded_in_bytes_and_in_time)
 
     rig_open(&rig, &(struct rpc_server_limits){.handshake_timeout_ms = 2000}, NULL, with_pages);
     memset(long_one, 'G', sizeof long_one - 1);
-    check_told(long_one, 4000, ANSWER("400 Bad Request", "text/plain", "0", ""));
+    check_answer(long_one, 4000, ANSWER("400 Bad Request", "text/plain", "0", ""));
     c = client_connect(&rig, 1, true);
     client_bytes(c, STR("GET /health HTTP/1.1\r\n"));
     rig_run(&rig, 1900);

@@ -6,8 +6,8 @@
 
 enum { YES = true, NO = false };
 
-/* What else is true of the attempt; without a flag: replayable, the first of eight, nothing
- * else. */
+/* Other facts about the attempt. Without a flag: it can be replayed, and it is the first of eight.
+ * */
 enum {
     STOPPED = BIT(0),
     DOUBT = BIT(1),
@@ -107,7 +107,8 @@ TEST(the_decision_follows_the_table)
     }
 }
 
-/* Every combination: what is certain is never called a doubt, and a doubt never a "no". */
+/* Every combination: a certain result is never reported as unknown, an unknown result never as "not
+ * done". */
 TEST(no_combination_of_facts_breaks_the_promise)
 {
     for (unsigned flags = 0; flags < FLAGS; flags++) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What open calls may cost: the end of a connection that has many of them, the metadata they keep,
- * answers that are not read, requests that do not arrive. Steps, bytes and virtual time are
- * counted, never the speed of the machine. */
+/* Limits of open calls: the end of a connection with many calls, their metadata, unread answers,
+ * incomplete requests. The tests count steps, bytes and virtual time, never the machine's speed. */
 #include <string.h>
 
 #include "../wire/h2_pair.h" /* frames by hand */
@@ -27,7 +26,7 @@ static struct rpc_server_stats stats(void)
     return rpc_server_stats(rig.server);
 }
 
-/* -- a service whose streams stay open, and that counts their ends by turn of the loop -- */
+/* -- a service with streams that stay open; it counts their ends by turn of the loop -- */
 
 static struct {
     uint64_t done, turn, in_turn, most_in_turn, turns, not_gone, wrong_peer;
@@ -53,7 +52,7 @@ static void on_held_open(void *service, struct rpc_call *call)
     rpc_pause(call);
 }
 
-static void on_told_open(void *service, struct rpc_call *call)
+static void on_reported_start(void *service, struct rpc_call *call)
 {
     (void)service;
     CHECK_OK("a first answer", rpc_send_bytes(call, STR("first")));
@@ -80,7 +79,7 @@ static void add_open(struct rig *r)
         .on_start = on_open, .on_message = on_open_message, .on_done = on_open_done};
     static const struct rpc_handler held = {.on_start = on_held_open,
                                             .on_message = on_open_message};
-    static const struct rpc_handler reported = {.on_start = on_told_open,
+    static const struct rpc_handler reported = {.on_start = on_reported_start,
                                                 .on_message = on_open_message};
     const struct {
         const char *path;
@@ -114,7 +113,7 @@ static void raw_headers(struct buf *out, int32_t stream, const char *path, struc
     buf_deinit(&block);
 }
 
-/* In pieces that the connection takes. */
+/* Sends in pieces that the connection accepts. */
 static void pour(struct client *c, struct buf *frames)
 {
     for (size_t at = 0; at < frames->len; at += 16384) {
@@ -159,9 +158,9 @@ static void hang_up(uint32_t streams, size_t connections)
     CHECK_U64("all are open", stats().calls, calls);
     for (size_t i = 0; i < connections; i++) stream_close(rig.clients[i].stream);
     rig_run(&rig, 1000);
-    CHECK_U64("each handler heard once", ends.done, calls);
+    CHECK_U64("each handler was notified once", ends.done, calls);
     CHECK_U64("nobody could answer", ends.not_gone, 0);
-    CHECK_U64("who called was still known", ends.wrong_peer, 0);
+    CHECK_U64("the caller was still known", ends.wrong_peer, 0);
     CHECK_U64("no call is left", stats().calls, 0);
     CHECK_U64("no connection is left", stats().connections, 0);
     CHECK("a bounded number of calls in a turn", ends.most_in_turn <= CALLS_PER_TURN_MAX);
@@ -189,7 +188,7 @@ TEST(a_server_that_closes_ends_its_calls_in_slices_too)
     client_connect(&rig, 0, true);
     open_raw(&rig.clients[0], OPEN, STREAMS_DEFAULT, &frames);
     rig_close_server(&rig);
-    CHECK_U64("each handler heard once", ends.done, STREAMS_DEFAULT);
+    CHECK_U64("each handler was notified once", ends.done, STREAMS_DEFAULT);
     CHECK("a bounded number of calls in a turn", ends.most_in_turn <= CALLS_PER_TURN_MAX);
     buf_deinit(&frames);
     rig_close(&rig);
@@ -213,8 +212,8 @@ TEST(a_connection_has_at_most_1000_streams_by_default)
     rig_close(&rig);
 }
 
-/* A connection is choked while a large answer waits; each time it recovers, only calls that have
- * input waiting are looked at. */
+/* A connection is blocked while a large answer waits. Each time it recovers, the server visits only
+ * calls with pending input. */
 TEST(an_answer_that_is_read_costs_no_walk_over_the_open_calls)
 {
     enum { IDLE = 900, TIMES = 20 };
@@ -267,7 +266,8 @@ TEST(requests_that_came_while_their_connection_was_choked_are_answered)
 
 enum { VALUE = 3900, REFERENCES = 15, PER_CALL = REFERENCES * (VALUE + 1) };
 
-/* The first request puts a long entry into the header table; each names it 15 times, by a byte. */
+/* The first request puts a long entry into the header table; each request refers to the entry 15
+ * times, with one byte each. */
 static void metadata_by_reference(struct buf *frames, int32_t stream)
 {
     char more[VALUE + 64], refers[REFERENCES];
@@ -313,12 +313,12 @@ TEST(metadata_of_open_calls_is_charged_whatever_it_cost_on_the_wire)
           stats().metadata <= (size_t)CALLS * (PER_CALL + REFERENCES * PER_FIELD_MAX));
     client_close(c);
     rig_run(&rig, 100);
-    CHECK_SIZE("all of it is given back", stats().metadata, 0);
+    CHECK_SIZE("all of it is freed", stats().metadata, 0);
     buf_deinit(&frames);
     rig_close(&rig);
 }
 
-/* The first GOAWAY among the frames a raw client was sent. */
+/* Finds the first GOAWAY among the frames that a raw client received. */
 static bool heard_goaway(const struct client *c, uint8_t *ret_code, struct str *ret_words)
 {
     struct str rest = buf_peek(&c->answers[0].body);
@@ -399,7 +399,7 @@ static const struct str replica_uris[] = {{"muster://replica/node-1", 23}};
 static const struct tls_identity replica = {.uris = replica_uris, .uri_count = 1};
 static const struct tls_identity *const tls[RIG_CLIENTS] = {&replica, NULL, NULL, NULL};
 
-/* Its calls are those of many clients: none of them may end the others' calls with it. */
+/* One connection carries the calls of many clients: no client may end the others' calls. */
 TEST(clients_that_hang_up_at_a_replica_do_not_cost_it_its_connection)
 {
     enum { CANCELLED = 6000 };
@@ -442,12 +442,12 @@ TEST(a_replica_that_passes_calls_on_has_no_limit_of_its_own)
     CHECK_U64("the others are refused", rig_counts(&rig).calls, 11);
     client_close(c);
     rig_run(&rig, 100);
-    CHECK_SIZE("all of it is given back", stats().metadata, 0);
+    CHECK_SIZE("all of it is freed", stats().metadata, 0);
     buf_deinit(&frames);
     rig_close(&rig);
 }
 
-/* -- answers that are not read -- */
+/* -- unread answers -- */
 
 TEST(a_peer_that_never_reads_its_refusals_is_not_read_either)
 {
@@ -504,7 +504,7 @@ TEST(a_peer_that_reads_late_gets_all_its_answers)
     rig_close(&rig);
 }
 
-/* -- requests that do not arrive -- */
+/* -- incomplete requests -- */
 
 static void check_expired(struct client *c, int32_t stream, uint64_t counted)
 {
@@ -527,7 +527,7 @@ TEST(a_request_that_does_not_arrive_in_time_is_ended)
     CHECK_U64("it waits", stats().calls, 1);
     rig_run(&rig, 2000);
     check_expired(c, stream, 1);
-    stream = client_start(c, UNARY, NULL, 0); /* a byte a second is no request either */
+    stream = client_start(c, UNARY, NULL, 0); /* one byte a second is no request, either */
     for (int i = 0; i < 64 && !client_answer(c, stream)->closed; i++) {
         struct str byte = str_of(i == 3 ? "\1" : "\0", 1);
         (void)h2_send(c->h2, stream, &byte, 1);
@@ -562,7 +562,7 @@ TEST(a_stream_may_be_silent_between_its_messages_and_not_within_one)
     CHECK_U64("it waits for the rest", client_answer(c, stream)->closed, 0);
     rig_run(&rig, 2000);
     check_expired(c, stream, 1);
-    CHECK_U64("the handler heard of it", ends.done, 1);
+    CHECK_U64("the handler was notified", ends.done, 1);
     rig_close(&rig);
 }
 
@@ -616,12 +616,12 @@ TEST(time_in_which_we_do_not_read_does_not_count)
     }
     stream = client_unary(c, UNARY, &ECHO_REQUEST());
     rig_run(&rig, 600000);
-    CHECK_U64("a call whose bytes we let nobody send", client_answer(c, stream)->closed, 0);
+    CHECK_U64("a call whose bytes were blocked by the server", client_answer(c, stream)->closed, 0);
     CHECK_U64("none was ended", rig_counts(&rig).bodies, 0);
     rig_close(&rig);
 }
 
-/* -- resets of streams that were answered -- */
+/* -- resets of answered streams -- */
 
 TEST(streams_that_are_reset_after_their_first_answer_are_counted_too)
 {

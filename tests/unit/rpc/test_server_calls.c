@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: the four kinds byte by byte, how each ends, and what a handler may rely on. */
+/* Calls: the four kinds byte by byte, their ends, and the guarantees to a handler. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 static struct rig rig;
 
-/* The messages of a body, each decoded. */
+/* Decodes each message of a body. */
 static size_t decode(struct buf *body, struct arena *arena, echo_response **into, size_t cap)
 {
     struct str rest = buf_peek(body);
@@ -52,7 +52,7 @@ TEST(a_unary_call_comes_back_with_headers_message_and_trailers)
     CHECK_U64("headers once", a->headers, 1);
     CHECK_U64("trailers once", a->trailers, 1);
     CHECK_U64("a good end", a->code, 0);
-    CHECK_TEXT("what we inflate", a->accept, "identity,gzip");
+    CHECK_TEXT("the accepted encodings", a->accept, "identity,gzip");
     CHECK_SIZE("a trace id", strlen(a->trace), 32);
     arena_init(&arena, 1 << 20);
     CHECK_SIZE("one message", decode(&a->body, &arena, got, 1), 1);
@@ -78,7 +78,7 @@ static const struct {
      200, 12},
 };
 
-TEST(what_is_no_call_is_refused_with_trailers_only_and_what_is_no_grpc_in_words)
+TEST(an_invalid_call_is_refused_with_trailers_only_and_a_request_without_grpc_in_text)
 {
     struct client *c;
 
@@ -102,14 +102,14 @@ TEST(what_is_no_call_is_refused_with_trailers_only_and_what_is_no_grpc_in_words)
         CHECK_I64(refused[i].why, a->http, refused[i].http);
         CHECK_I64(refused[i].why, a->grpc, refused[i].grpc);
         CHECK_U64("headers only", a->headers, 1);
-        CHECK_U64("trailers after words only", a->trailers, refused[i].http != 200);
+        CHECK_U64("trailers only after messages", a->trailers, refused[i].http != 200);
     }
     CHECK("the connection lives", c->open);
     rig_close(&rig);
 }
 
-/* More of them than wait at once, and one of them too long to be waited for. */
-TEST(what_is_no_grpc_is_answered_at_its_end_and_the_wait_is_bounded)
+/* More requests than may wait at once, and one that is too long to wait for. */
+TEST(a_request_without_grpc_is_answered_at_its_end_and_the_wait_is_bounded)
 {
     static const char block[30000];
     const struct h2_header headers[] = {{STR(":method"), STR("POST")},
@@ -125,7 +125,7 @@ TEST(what_is_no_grpc_is_answered_at_its_end_and_the_wait_is_bounded)
     for (size_t i = 0; i < ARRAY_LEN(streams); i++)
         CHECK_OK("request", h2_request(c->h2, headers, 4, false, &streams[i]));
     rig_client_flush(c);
-    client_wait_closed(c, streams[8]); /* those that wait count among the calls */
+    client_wait_closed(c, streams[8]); /* waiting requests count as calls */
     CHECK_I64("the ninth is one too many", client_answer(c, streams[8])->http, 200);
     CHECK_I64("the first waits", client_answer(c, streams[0])->http, -1);
     CHECK_OK("end", h2_send_end(c->h2, streams[0]));
@@ -159,7 +159,7 @@ static int32_t stranger(struct client *c, const char *method, bool end)
     return stream;
 }
 
-TEST(what_is_no_grpc_and_does_not_end_is_answered_in_time)
+TEST(a_request_without_grpc_that_does_not_end_is_answered_in_time)
 {
     struct client *c;
     int32_t get, put;
@@ -187,7 +187,7 @@ TEST(a_head_request_is_answered_without_a_body)
 
     rig_open(&rig, NULL, NULL, NULL);
     c = client_connect(&rig, 0, false);
-    for (int whole = 0; whole < 2; whole++) { /* answered at once, and at its end */
+    for (int whole = 0; whole < 2; whole++) { /* answered at once, and after the whole request */
         int32_t head = stranger(c, "HEAD", whole), get = stranger(c, "GET", whole);
         if (!whole) client_end(c, head), client_end(c, get);
         client_wait_closed(c, head);
@@ -215,7 +215,7 @@ static const struct {
     {"metadata is fine", {{"x-echo-bin", 10}, {"AAEC", 4}}, 0},
 };
 
-TEST(headers_are_judged_before_the_handler_hears)
+TEST(headers_are_checked_before_the_handler_runs)
 {
     struct client *c;
     uint64_t begun = 0;
@@ -234,7 +234,7 @@ TEST(headers_are_judged_before_the_handler_hears)
     rig_close(&rig);
 }
 
-TEST(what_we_inflate_is_told_once_and_to_who_was_refused_for_it)
+TEST(the_decompression_list_is_sent_once_and_with_each_refusal)
 {
     struct h2_header encoding = {STR("grpc-encoding"), STR("br")};
     struct client *c;
@@ -257,7 +257,7 @@ TEST(what_we_inflate_is_told_once_and_to_who_was_refused_for_it)
     rig_close(&rig);
 }
 
-TEST(a_deadline_ends_the_call_in_time_and_a_late_answer_harms_nobody)
+TEST(a_deadline_ends_the_call_in_time_and_a_late_answer_is_ignored)
 {
     struct h2_header timeout = {STR("grpc-timeout"), STR("50m")};
     struct client *c;
@@ -275,7 +275,7 @@ TEST(a_deadline_ends_the_call_in_time_and_a_late_answer_harms_nobody)
     CHECK("not early", sim_now(rig.sim).ns - began.ns >= 50 * NS_PER_MS);
     CHECK("not late", sim_now(rig.sim).ns - began.ns < 60 * NS_PER_MS);
     CHECK_U64("the handler was notified", echo_stats(rig.echo).done, 1);
-    /* A request that never comes whole has a deadline, too. */
+    /* An incomplete request has a deadline, too. */
     stream = client_start(c, UNARY, &timeout, 1);
     client_wait_closed(c, stream);
     CHECK_I64("half a request", client_answer(c, stream)->grpc, GRPC_DEADLINE_EXCEEDED);
@@ -336,7 +336,7 @@ TEST(closing_the_server_ends_every_call_once)
     rig_close(&rig);
 }
 
-/* -- a handler that does what it should not -- */
+/* -- a handler that breaks the rules -- */
 
 static void (*script)(struct rpc_call *call);
 static unsigned script_done;
@@ -481,7 +481,7 @@ static void add_kept(struct rig *r)
                                    NULL));
 }
 
-TEST(when_a_connection_is_lost_all_its_calls_are_closed_before_the_first_is_told)
+TEST(when_a_connection_is_lost_all_its_calls_are_closed_before_the_first_callback)
 {
     struct client *c;
 
@@ -561,7 +561,7 @@ TEST(requests_wait_unread_while_answers_are_not_taken)
     rig_open(&rig, NULL, NULL, NULL);
     c = client_connect(&rig, 0, false);
     c->hold = true;
-    /* 200 answers of 256 KiB: 50 MiB, if they were all made. */
+    /* 200 answers of 256 KiB: 50 MiB if all were built. */
     for (int i = 0; i < CALLS; i++)
         client_unary(c, UNARY, &ECHO_REQUEST(.response_bytes = 256 << 10));
     rig_run(&rig, 2000);
@@ -590,7 +590,7 @@ TEST(a_large_answer_needs_nothing_more_from_a_peer_with_wide_windows)
     rig_open(&rig, NULL, NULL, NULL);
     rig.client_window = 8 << 20;
     c = client_connect(&rig, 0, false);
-    c->hold = true; /* not a word from it after the request */
+    c->hold = true; /* the client sends nothing after the request */
     stream = client_unary(c, UNARY, &ECHO_REQUEST(.response_bytes = 3 << 20));
     client_wait_closed(c, stream);
     CHECK_I64("well", client_answer(c, stream)->grpc, 0);
@@ -632,7 +632,7 @@ TEST(a_paused_call_reads_nothing_and_its_peer_feels_it)
 
     rig_open(&rig, NULL, NULL, NULL);
     c = client_connect(&rig, 0, false);
-    c->hold = true; /* the echo's answers fill up, then it pauses */
+    c->hold = true; /* the echo's answers fill the buffers, then it pauses */
     stream = client_start(c, BIDI, NULL, 0);
     for (int i = 0; i < 400; i++)
         (void)client_send(c, stream, &ECHO_REQUEST(.payload = {10000, (uint8_t[10000]){0}}));
@@ -640,7 +640,7 @@ TEST(a_paused_call_reads_nothing_and_its_peer_feels_it)
     answers = echo_stats(rig.echo).answers;
     CHECK("it stopped reading", answers < 300);
     CHECK("unread bytes stay with the peer", h2_stream_pending(c->h2, stream) > 1 << 20);
-    CHECK("what is kept is bounded by the window",
+    CHECK("the buffer is bounded by the window",
           rpc_server_stats(rig.server).buffered <= (256 << 10) + 20000);
     c->hold = false;
     h2_consume(c->h2, stream, client_answer(c, stream)->bytes);
@@ -652,9 +652,9 @@ TEST(a_paused_call_reads_nothing_and_its_peer_feels_it)
     rig_close(&rig);
 }
 
-/* -- what cannot be read -- */
+/* -- unreadable requests -- */
 
-TEST(a_stream_of_bytes_that_are_no_messages_is_told_why)
+TEST(a_stream_of_bytes_that_are_no_messages_is_refused_with_the_reason)
 {
     static const struct {
         const char *why, *path;
@@ -710,7 +710,7 @@ TEST(bytes_one_by_one_make_the_same_message)
     rig_close(&rig);
 }
 
-/* -- what is written down -- */
+/* -- log lines -- */
 
 TEST(a_slow_call_is_logged_with_its_stages_and_trace)
 {
@@ -769,14 +769,14 @@ TEST(calls_are_counted_by_method_and_status)
     rig_close(&rig);
 }
 
-/* -- messages that are announced -- */
+/* -- messages announced before they are complete -- */
 
 static struct {
     struct rpc_call *call;
     size_t announced[8], delivered[8];
     size_t announced_count, delivered_count;
     size_t inflated_max;
-    size_t hold_from; /* pauses on what is announced with at least so many bytes */
+    size_t hold_from; /* pauses on announced messages of at least this size */
     struct buf taken;
 } raw;
 
@@ -818,7 +818,8 @@ static void add_raw(struct rig *r)
                                             NULL));
 }
 
-/* Sends what fits, a turn at a time, until nothing has moved for a while; returns where it is. */
+/* Sends what fits, one turn at a time, until nothing moves for a while; returns the new position.
+ * */
 static size_t push(struct client *c, int32_t stream, struct str bytes, size_t at)
 {
     for (size_t idle = 0; at < bytes.len && idle < 50; idle++) {
@@ -833,7 +834,7 @@ static size_t push(struct client *c, int32_t stream, struct str bytes, size_t at
     return at;
 }
 
-/* A thousand times "a" by gzip, made elsewhere, in its frame. */
+/* A thousand times "a", compressed with gzip elsewhere, in its frame. */
 static const char zipped[] = "\x01\0\0\0\x1d\x1f\x8b\x08\0\0\0\0\0\x02\x03\x4b\x4c\x1c\x05"
                              "\xa3\x60\x14\x0c\x77\0\0\x03\xda\x38\x9a\xe8\x03\0";
 static const struct h2_header encoded[] = {{{"grpc-encoding", 13}, {"gzip", 4}}};
@@ -851,7 +852,7 @@ TEST(a_message_is_announced_before_it_is_read_and_may_be_taken)
     c = client_connect(&rig, 0, false);
     stream = client_start(c, "/muster.test.v1.Raw/Take", encoded, 1);
     CHECK_OK("an empty one", client_send_bytes(c, stream, STR_EMPTY));
-    for (size_t i = 0; i < 9; i++) /* cut anywhere, it is announced once */
+    for (size_t i = 0; i < 9; i++) /* each message is announced once, at every cut */
         push(c, stream, str_of("\0\0\0\0\4abcd" + i, 1), 0);
     CHECK_SIZE("the empty one was not", raw.announced_count, 1);
     CHECK_SIZE("the other once", raw.announced[0], 4);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers that stall, flood, hoard or never read: that connection alone is closed or bounded, and
- * somebody else's call goes through beside it. */
+/* Peers that stall, flood, hoard or never read: only their connection is closed or limited, and
+ * another client's call succeeds meanwhile. */
 #include <string.h>
 
 #include "../wire/h2_pair.h" /* frames by hand */
@@ -13,7 +13,7 @@
 
 static struct rig rig;
 
-/* A well-behaved neighbour is served as if nothing were the matter. */
+/* Another client is served normally. */
 static void check_neighbour(void)
 {
     struct client *c = &rig.clients[3];
@@ -199,7 +199,7 @@ TEST(pings_that_come_too_often_draw_enhance_your_calm)
     rig_close(&rig);
 }
 
-/* The first GOAWAY among the frames a raw client was sent: its code and the words with it. */
+/* Finds the first GOAWAY among the frames that a raw client received: its code and text. */
 static struct str heard_goaway(const struct client *c, uint32_t *ret_code)
 {
     struct str rest = buf_peek(&c->answers[0].body);
@@ -208,7 +208,7 @@ static struct str heard_goaway(const struct client *c, uint32_t *ret_code)
         const uint8_t *at = (const uint8_t *)rest.at;
         size_t len = (size_t)at[0] << 16 | (size_t)at[1] << 8 | at[2];
         if (at[3] == 7 && rest.len >= 9 + len && len >= 8) {
-            *ret_code = at[16]; /* none of those we use needs more than a byte */
+            *ret_code = at[16]; /* all expected codes fit into one byte */
             return str_of(rest.at + 17, len - 8);
         }
         rest = str_tail(rest, min_size(rest.len, 9 + len));
@@ -217,7 +217,7 @@ static struct str heard_goaway(const struct client *c, uint32_t *ret_code)
     return STR_EMPTY;
 }
 
-/* Stock gRPC clients measure the way with pings while a large message comes in. */
+/* Stock gRPC clients measure the bandwidth with pings while a large message arrives. */
 TEST(pings_while_one_large_answer_comes_in_are_fine)
 {
     struct client *c;
@@ -232,7 +232,7 @@ TEST(pings_while_one_large_answer_comes_in_are_fine)
         size_t before = client_answer(c, stream)->bytes;
 
         rig_run(&rig, 1);
-        if (client_answer(c, stream)->bytes == before) continue; /* only where data came */
+        if (client_answer(c, stream)->bytes == before) continue; /* only where data arrived */
         (void)h2_ping(c->h2, 1);
         rig_client_flush(c);
         pings++;
@@ -244,16 +244,16 @@ TEST(pings_while_one_large_answer_comes_in_are_fine)
     rig_close(&rig);
 }
 
-/* What stock gRPC clients look for before they ping less often. */
+/* Checks the code and text that make stock gRPC clients ping less often. */
 static void check_too_many_pings(struct client *c)
 {
     uint32_t code = 0;
 
-    CHECK_STR("the words that gRPC clients know", heard_goaway(c, &code), STR("too_many_pings"));
+    CHECK_STR("the text that gRPC clients know", heard_goaway(c, &code), STR("too_many_pings"));
     CHECK_U64("with their code", code, H2_ENHANCE_YOUR_CALM);
 }
 
-TEST(a_client_that_pings_too_often_is_told_so_in_the_words_it_knows)
+TEST(a_client_that_pings_too_often_gets_the_grpc_error_for_it)
 {
     struct client *c;
     struct buf frames;
@@ -276,14 +276,14 @@ TEST(a_ping_flood_is_cut_short)
     struct client *c;
     struct buf frames;
 
-    /* Even where any interval is allowed. */
+    /* Also when any interval is allowed. */
     rig_open(&rig, &(struct rpc_server_limits){.ping_min_interval_ms = 1}, NULL, NULL);
     c = client_connect(&rig, 0, true);
     c->keep = true;
     buf_init(&frames, 8 << 20);
     raw_preface(&frames);
     for (int i = 0; i < 290; i++) raw_frame(&frames, 6, 0, 0, STR("12345678"));
-    for (size_t at = 0; at < frames.len; at += 17) { /* one by one, and none too soon */
+    for (size_t at = 0; at < frames.len; at += 17) { /* one by one, and none too early */
         client_bytes(c, str_of(frames.data + at, min_size(17, frames.len - at)));
         rig_run(&rig, 2);
     }
@@ -298,7 +298,7 @@ TEST(a_ping_flood_is_cut_short)
     rig_close(&rig);
 }
 
-/* Up to `total` bytes on one stream, in frames that respect the connection's window. */
+/* Sends up to `total` bytes on one stream, in frames that respect the connection's window. */
 static void pour_data(struct client *c, int32_t stream, size_t total)
 {
     static const char block[16384];
@@ -324,7 +324,8 @@ TEST(data_that_crosses_the_end_of_a_call_is_counted_and_forgiven)
     c = client_connect(&rig, 0, true);
     buf_init(&frames, 1 << 16);
     raw_preface(&frames);
-    for (int32_t i = 0; i < STREAMS; i++) { /* no gRPC, too long to be waited for: ended by us */
+    for (int32_t i = 0; i < STREAMS;
+         i++) { /* no gRPC and too long to wait for: the server ends the stream */
         raw_request(&frames, 2 * i + 1, false);
         client_bytes(c, buf_peek(&frames));
         buf_clear(&frames);
@@ -348,10 +349,10 @@ TEST(data_for_streams_that_are_over_is_counted_and_bounded)
     c = client_connect(&rig, 0, true);
     buf_init(&frames, 1 << 16);
     raw_preface(&frames);
-    raw_request(&frames, 1, true); /* ended by its peer: nothing can cross that */
+    raw_request(&frames, 1, true); /* ended by its peer: no late bytes are possible */
     client_bytes(c, buf_peek(&frames));
     rig_run(&rig, 100);
-    for (int i = 0; i < 3; i++) check_neighbour(); /* its last frame is empty, and no crime */
+    for (int i = 0; i < 3; i++) check_neighbour(); /* its last frame is empty, which is allowed */
     CHECK_U64("nothing is late yet", rig_counts(&rig).late_bytes, 0);
     pour_data(c, 1, 64 << 20);
     check_closed_for_abuse(c);
@@ -442,7 +443,7 @@ static void raw_call(struct buf *out, int32_t stream, const char *path)
     buf_deinit(&block);
 }
 
-/* What the server holds for all its peers, by its own books. */
+/* Bytes that the server buffers for all peers, by its own statistics. */
 static size_t held(void)
 {
     return rpc_server_stats(rig.server).buffered;
@@ -496,7 +497,7 @@ TEST(sixty_four_streams_whose_client_never_reads_are_bounded_and_then_cut)
 
     rig_open(&rig, &(struct rpc_server_limits){.write_timeout_ms = 30000}, NULL, NULL);
     c = client_connect(&rig, 0, false);
-    stream_pause(c->stream); /* not even the socket is read */
+    stream_pause(c->stream); /* does not even read the socket */
     for (int i = 0; i < 64; i++) {
         int32_t stream = client_start(c, BIDI, NULL, 0);
         for (int k = 0; k < 20; k++)
@@ -504,7 +505,7 @@ TEST(sixty_four_streams_whose_client_never_reads_are_bounded_and_then_cut)
     }
     rig_run(&rig, 10000);
     CHECK("its calls are open", rpc_server_stats(rig.server).calls == 64);
-    CHECK("what is kept of its requests is its window", held() <= (1 << 20) + 64 * 70000);
+    CHECK("the buffered requests are bounded by its window", held() <= (1 << 20) + 64 * 70000);
     check_neighbour();
     CHECK("still there", rpc_server_stats(rig.server).connections == 2);
     rig_run(&rig, 40000);
@@ -516,9 +517,9 @@ TEST(sixty_four_streams_whose_client_never_reads_are_bounded_and_then_cut)
     rig_close(&rig);
 }
 
-/* 64 KiB may be sent to a client that never opens a window: the kernel takes that, and nothing more
- * waits in a socket. A client that goes on talking does not look alive by that. */
-TEST(a_client_that_reads_nothing_is_cut_though_its_windows_hold_us_first)
+/* The server may send 64 KiB to a client that never opens a window: the kernel takes these bytes,
+ * and no more wait in a socket. Frames from such a client do not make it count as alive. */
+TEST(a_client_that_reads_nothing_is_cut_after_its_windows_are_full)
 {
     struct client *c;
     struct buf frames;
@@ -602,7 +603,7 @@ TEST(bytes_are_bounded_per_identity)
 
     rig_open(&rig, &(struct rpc_server_limits){.buffered_per_identity_max = 5 << 20}, NULL, NULL);
     c = client_connect(&rig, 0, false);
-    for (int i = 0; i < 3; i++) { /* each 2 MiB of 3 that are announced */
+    for (int i = 0; i < 3; i++) { /* each sends 2 MiB of 3 announced */
         static char part[2 << 20];
         struct str parts[2] = {{"\0\0\x30\0\0", 5}, {part, sizeof part}};
         stream[i] = client_start(c, UNARY, NULL, 0);
@@ -619,7 +620,7 @@ TEST(bytes_are_bounded_per_identity)
     rig_close(&rig);
 }
 
-/* A request that is never whole, so that all that came of it is kept: `bytes` of it so far. */
+/* Starts a request that stays incomplete, so that the server keeps its `bytes`. */
 static int32_t half_a_request(struct client *c, size_t bytes)
 {
     static char part[1 << 17];
@@ -656,7 +657,7 @@ TEST(requests_fill_the_share_of_an_identity_to_the_byte)
         client_wait_closed(c, first);
         CHECK_I64("nor to a call that waits", client_answer(c, first)->grpc,
                   GRPC_RESOURCE_EXHAUSTED);
-        CHECK_SIZE("what it held is free again", held(), 40000);
+        CHECK_SIZE("its buffers are free again", held(), 40000);
         client_wait_closed(c, client_unary(c, UNARY, &ECHO_REQUEST(.text = "words")));
         CHECK_U64("the other still waits", client_answer(c, second)->closed, 0);
         rig_close(&rig);
@@ -694,7 +695,7 @@ TEST(answers_fill_the_share_of_an_identity_to_the_byte)
     rig_open(&rig, &(struct rpc_server_limits){.buffered_per_identity_max = 100000}, NULL,
              add_answers);
     c = client_connect(&rig, 0, false);
-    c->hold = true; /* 64 KiB of it are taken, the rest waits */
+    c->hold = true; /* 64 KiB are taken, the rest waits */
     answer_bytes = 100000 - GRPC_FRAME_BYTES + 1;
     stream = client_unary(c, "/test.Answer/Give", &ECHO_REQUEST());
     client_wait_closed(c, stream);
@@ -774,7 +775,7 @@ TEST(an_idle_connection_is_asked_to_leave_when_so_configured)
 
 /* -- draining -- */
 
-TEST(draining_serves_what_is_under_way_and_nothing_after)
+TEST(draining_serves_running_calls_and_no_new_ones)
 {
     struct client *c;
     int32_t slow, stream, refused = 0;

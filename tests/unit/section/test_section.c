@@ -9,7 +9,7 @@
 
 enum { NUMBERS = 60, KINDS = 2 };
 
-/* Numbers of two kinds, each a row. */
+/* Rows of two kinds, each a number. */
 struct number {
     struct section_row row;
     uint32_t name, value;
@@ -120,7 +120,7 @@ static enum err state_read(struct state *state, struct str bytes, size_t portion
     return err;
 }
 
-TEST(a_view_is_of_its_moment_whatever_changes_meanwhile_and_is_read_in_any_portions)
+TEST(a_view_shows_the_state_of_its_start_in_portions_of_any_size)
 {
     struct prng p;
 
@@ -162,7 +162,7 @@ TEST(a_view_is_of_its_moment_whatever_changes_meanwhile_and_is_read_in_any_porti
     }
 }
 
-TEST(one_view_at_a_time_and_its_reader_learns_that_the_state_is_gone)
+TEST(one_view_at_a_time_and_its_reader_gets_an_error_when_the_state_is_gone)
 {
     struct section_view *second;
     struct state numbers;
@@ -183,7 +183,7 @@ TEST(one_view_at_a_time_and_its_reader_learns_that_the_state_is_gone)
     buf_deinit(&bytes);
 }
 
-/* A part that was made, counts its end, and fails when it has nothing left. */
+/* A part that counts its end, and fails when nothing is left. */
 struct countdown {
     int left, ended;
     enum err then;
@@ -232,7 +232,7 @@ TEST(parts_come_in_order_end_once_and_a_failure_is_final)
     CHECK_OK("another", section_view_open(NULL, &view));
     section_view_add(view, (struct section_part){countdown_next, countdown_end, &good});
     CHECK_ERR("not made", section_view_ready(view, ERR_NOMEM, &ready), ERR_NOMEM);
-    CHECK_U64("what it was given ends", good.ended, 2);
+    CHECK_U64("the part ends", good.ended, 2);
     buf_deinit(&bytes);
 }
 
@@ -261,7 +261,7 @@ TEST(what_is_no_section_is_refused_with_its_place)
         {"H", "record 'H' at byte 15", ERR_CORRUPT},
         {"HA", "record 'A' at byte 28", ERR_CORRUPT},
         {"HAA", "record 'A' at byte 41", ERR_CORRUPT},
-        {"HB", "record 'B' at byte 15", ERR_CORRUPT}, /* a row of the other kind */
+        {"HB", "record 'B' at byte 15", ERR_CORRUPT}, /* a row of the wrong kind */
         {"HZ", "", ERR_OK},
         {"HZA", "record 'Z' at byte 28", ERR_CORRUPT},
         {"HZZ", "record 'Z' at byte 28", ERR_CORRUPT},
@@ -325,7 +325,7 @@ static enum err take_nothing(void *owner, struct str bytes, size_t *ret_taken, s
     return ERR_OK;
 }
 
-TEST(what_is_fed_is_taken_whole_and_what_never_ends_meets_the_ceiling)
+TEST(input_is_consumed_completely_and_endless_input_reaches_the_limit)
 {
     struct buf rest, got;
 

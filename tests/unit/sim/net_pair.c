@@ -20,7 +20,7 @@ static void on_bytes(void *owner, struct str bytes)
     CHECK("no bytes after the end or the close", !end->ended && !end->closed);
     if (!end->got.max) buf_init(&end->got, GOT_MAX);
     if (end->close_in_bytes) stream_close(end->stream);
-    CHECK_OK("room for what arrives", buf_append(&end->got, bytes));
+    CHECK_OK("room for received bytes", buf_append(&end->got, bytes));
 }
 
 static void on_drained(void *owner)
@@ -115,7 +115,7 @@ void pair_connect(struct pair *pair)
 
 void pair_close(struct pair *pair)
 {
-    sim_close(pair->sim); /* takes back what the test left open */
+    sim_close(pair->sim); /* closes what the test left open */
     end_deinit(&pair->client);
     for (size_t i = 0; i < ARRAY_LEN(pair->server.ends); i++) end_deinit(&pair->server.ends[i]);
 }

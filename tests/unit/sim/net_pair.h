@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ends of a connection that write down what they hear, for the tests of the virtual
- * network. */
+/* Two ends of a connection that record their events, for the tests of the virtual network. */
 #ifndef TESTS_UNIT_SIM_NET_PAIR_H
 #define TESTS_UNIT_SIM_NET_PAIR_H
 #include "base/buf.h"
@@ -21,7 +20,7 @@ struct server {
     struct listener *listener;
     struct end ends[8]; /* in order of accept; more are closed */
     size_t accepted;
-    bool answer_end; /* given to each end: ends its side when the peer does */
+    bool answer_end; /* passed to each end: the end closes its side when the peer does */
 };
 
 struct pair {
@@ -40,7 +39,7 @@ enum err server_listen(struct server *server, struct sim_host *host,
 void pair_open(struct pair *pair, uint64_t seed);
 void pair_connect(struct pair *pair);
 void pair_close(struct pair *pair);
-/* Runs until the condition of `end` or for `ms`. */
+/* Runs until the end has so many bytes, or for `ms`. */
 bool pair_wait_bytes(struct pair *pair, struct end *end, size_t len, uint64_t ms);
 bool pair_wait_closed(struct pair *pair, struct end *end, uint64_t ms);
 #endif

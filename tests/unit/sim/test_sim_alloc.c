@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k-th allocation fails, for every k, in a small world with one of everything: whatever fails
- * is reported or looks like a lost packet, and nothing is left behind. */
+/* The k-th allocation fails, for every k, in a small world with one object of each kind: every
+ * failure is reported or looks like a lost packet, and nothing leaks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ static enum err open_service(struct story *s)
     return err;
 }
 
-/* False when a call said that it failed. */
+/* False when a call reported a failure. */
 static bool play(struct story *s)
 {
     struct str part = {sent, SENT};
@@ -106,7 +106,7 @@ static bool play(struct story *s)
         sim_run_for(s->sim, 3000);
         failed = !s->client || stream_write(s->client, &part, 1);
         sim_run_for(s->sim, 10000);
-        CHECK("what arrives is a beginning of what was sent", !s->bad);
+        CHECK("the received bytes are a prefix of the sent ones", !s->bad);
         CHECK("all of it, unless a call failed", failed || s->got == SENT);
         CHECK("the job was handed back", s->done);
         sim_host_die(s->b, SIM_POWER_CUT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time: one queue, clocks that drift and step, turns that cost. */
+/* Time: one queue, clocks that drift and step, turns that take time. */
 #include <string.h>
 
 #include "lib/fake_clock.h"
@@ -114,7 +114,7 @@ static void destroy_nothing(void *state)
     (void)state;
 }
 
-TEST(a_reboot_starts_the_monotonic_clock_anew_and_keeps_the_wall_clock)
+TEST(a_reboot_resets_the_monotonic_clock_and_keeps_the_wall_clock)
 {
     const struct sim_process_ops ops = {.start = start_nothing, .destroy = destroy_nothing};
     struct world w = world_open(2);
@@ -218,9 +218,9 @@ TEST(entropy_repeats_by_seed_and_differs_by_host)
     sim_close(c.sim);
 }
 
-/* -- loop: the same rules as over libuv -- */
+/* -- loop: the rules of the libuv loop -- */
 
-struct deed {
+struct turn_step {
     struct task task;
     struct turn_hook hook;
     struct post post;
@@ -230,43 +230,43 @@ struct deed {
 
 static void on_task(struct task *task)
 {
-    strcat(CONTAINER_OF(task, struct deed, task)->log, "t");
+    strcat(CONTAINER_OF(task, struct turn_step, task)->log, "t");
 }
 
 static void on_hook(struct turn_hook *hook)
 {
-    struct deed *deed = CONTAINER_OF(hook, struct deed, hook);
-    strcat(deed->log, "h");
-    if (!strchr(deed->log, 't')) loop_defer(deed->loop, &deed->task);
+    struct turn_step *turn_step = CONTAINER_OF(hook, struct turn_step, hook);
+    strcat(turn_step->log, "h");
+    if (!strchr(turn_step->log, 't')) loop_defer(turn_step->loop, &turn_step->task);
 }
 
 static void on_post(struct post *post)
 {
-    strcat(CONTAINER_OF(post, struct deed, post)->log, "p");
+    strcat(CONTAINER_OF(post, struct turn_step, post)->log, "p");
 }
 
 TEST(a_turn_delivers_posts_then_timers_then_tasks_then_hooks)
 {
     struct world w = world_open(9);
     char log[32] = "";
-    struct deed deed = {.loop = w.io->loop, .log = log};
+    struct turn_step turn_step = {.loop = w.io->loop, .log = log};
 
-    task_init(&deed.task, on_task);
-    post_init(&deed.post, on_post);
-    turn_hook_add(w.io->loop, &deed.hook, on_hook);
-    loop_post(w.io->loop, &deed.post);
+    task_init(&turn_step.task, on_task);
+    post_init(&turn_step.post, on_post);
+    turn_hook_add(w.io->loop, &turn_step.hook, on_hook);
+    loop_post(w.io->loop, &turn_step.post);
     CHECK_TEXT("not from inside the call", log, "");
     sim_run_for(w.sim, 1);
     CHECK_TEXT("a hook may defer, and runs again after it", log, "phth");
     CHECK_U64("one turn", loop_stats(w.io->loop).turns, 1);
-    turn_hook_remove(&deed.hook);
+    turn_hook_remove(&turn_step.hook);
     sim_close(w.sim);
 }
 
 static void on_slow_task(struct task *task)
 {
-    struct deed *deed = CONTAINER_OF(task, struct deed, task);
-    struct io *io = (struct io *)(void *)deed->log;
+    struct turn_step *turn_step = CONTAINER_OF(task, struct turn_step, task);
+    struct io *io = (struct io *)(void *)turn_step->log;
     struct fs_file *file;
     mono_ns before = clock_mono_ns(io->clock);
 
@@ -281,7 +281,7 @@ TEST(a_blocking_call_makes_the_next_turn_late)
 {
     struct sim *sim;
     struct sim_host *host;
-    struct deed deed = {0};
+    struct turn_step turn_step = {0};
     struct tick tick = {0};
     const struct sim_host_options options = {
         .name = "h", .disk = {.sync_ns_min = 30 * NS_PER_MS, .sync_ns_max = 30 * NS_PER_MS}};
@@ -289,11 +289,11 @@ TEST(a_blocking_call_makes_the_next_turn_late)
     CHECK_OK("a world", sim_open(&(struct sim_options){.seed = 4}, &sim));
     CHECK_OK("a host", sim_host_add(sim, &options, &host));
     tick.sim = sim;
-    deed.log = (char *)sim_host_io(host);
-    task_init(&deed.task, on_slow_task);
+    turn_step.log = (char *)sim_host_io(host);
+    task_init(&turn_step.task, on_slow_task);
     CHECK_OK("a timer", timer_init(&tick.timer, sim_host_io(host)->loop, on_tick));
     timer_start_in(&tick.timer, 1);
-    loop_defer(sim_host_io(host)->loop, &deed.task);
+    loop_defer(sim_host_io(host)->loop, &turn_step.task);
     sim_run_for(sim, 1000);
     CHECK_U32("fired", tick.count, 1);
     CHECK("late by the sync", tick.at.ns >= 30 * NS_PER_MS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Death: what the peers see, what the disk keeps, and that the memory comes back. */
+/* Crashes: what the peers see, what the disk keeps, and that all memory is freed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "net_pair.h"
 #include "sim/world.h"
 
-/* A process with one of everything, that gives its memory back in its last callback, as real
- * services do: the state is freed when the last stream has closed. */
+/* A process with one object of each kind, which frees its state in its last callback, as real
+ * services do. */
 struct service {
     struct io *io;
     struct listener *listener;
@@ -21,7 +21,7 @@ struct service {
     struct post post;
     struct fs_file *file;
     bool leaving;
-    unsigned *fired; /* counts every callback that a dead process must not get */
+    unsigned *fired; /* counts callbacks that a dead process must not get */
 };
 
 static void service_bytes(void *owner, struct str bytes)
@@ -130,7 +130,7 @@ static void service_destroy(void *state)
     timer_deinit(&s->timer);
     turn_hook_remove(&s->hook);
     task_cancel(&s->task);
-    worker_close(s->worker); /* the job that runs is over after this */
+    worker_close(s->worker); /* the running job has ended afterwards */
     fs_close(s->io->fs, s->file);
     if (s->stream)
         stream_close(s->stream); /* on_closed frees */
@@ -138,7 +138,7 @@ static void service_destroy(void *state)
         free(s);
 }
 
-/* The lazy kind: frees its own memory and closes nothing. */
+/* The lazy kind frees its own memory and closes nothing. */
 static void service_drop(void *state)
 {
     struct service *s = state;
@@ -175,7 +175,7 @@ TEST(a_killed_process_ends_its_connections_and_its_port_refuses)
     forget_server(&p);
     at_death = fired;
     sim_run_for(p.sim, 100);
-    CHECK("the peer hears an end", p.client.ended);
+    CHECK("the peer sees an end", p.client.ended);
     CHECK_U32("no callback reached it", fired, at_death);
     CHECK("no process", !sim_host_running(p.b) && p.b->powered);
     stream_close(p.client.stream);
@@ -244,7 +244,7 @@ TEST(stop_is_asked_in_a_turn)
     pair_close(&p);
 }
 
-/* Death at every moment of a short life, tidy and lazy: ASan and LSan are the judges. */
+/* A crash at every moment of a short run, tidy and lazy: ASan and LSan find the leaks. */
 TEST(memory_comes_back_whenever_death_comes)
 {
     const struct sim_process_ops *kinds[] = {&tidy_ops, &lazy_ops};
@@ -267,7 +267,7 @@ TEST(memory_comes_back_whenever_death_comes)
     }
 }
 
-/* The power goes at the nth disk call of the process, inside its job. */
+/* The power fails at the nth disk call of the process, inside its job. */
 TEST(a_power_cut_between_two_disk_calls_leaves_a_state_on_disk)
 {
     for (uint64_t nth = 1; nth < 6; nth++) {
@@ -282,8 +282,7 @@ TEST(a_power_cut_between_two_disk_calls_leaves_a_state_on_disk)
         CHECK("dead", !p.b->powered && !sim_host_running(p.b));
         CHECK_OK("boots", sim_host_restart(p.b));
         CHECK_OK("the file is there", fs_read_whole(sim_host_io(p.b)->fs, "data", 100, &content));
-        CHECK("all of it or nothing: the disk keeps what it was given",
-              content.len == (nth == 1 ? 0 : 7));
+        CHECK("all of the write or nothing", content.len == (nth == 1 ? 0 : 7));
         buf_deinit(&content);
         pair_close(&p);
     }
@@ -294,7 +293,7 @@ static enum err fail_late(struct io *io, void *context, void **ret_state)
     void *state;
 
     CHECK_OK("everything opens", service_start(io, context, &state));
-    service_destroy(state); /* closes all of it; the callbacks come later */
+    service_destroy(state); /* closes everything; the callbacks come later */
     (void)ret_state;
     return ERR_IO;
 }
@@ -338,7 +337,7 @@ TEST(a_power_cut_inside_start_is_a_death)
         pair_open(&p, 9);
         sim_host_die_at_disk_call(p.b, nth, SIM_POWER_CUT);
         err = sim_host_start(p.b, &ops, &fired);
-        CHECK("started, or dead and said so", !err == sim_host_running(p.b));
+        CHECK("started, or dead with an error", !err == sim_host_running(p.b));
         CHECK("started, or without power", !err == p.b->powered);
         deaths += err != ERR_OK;
         if (err) CHECK_OK("the next boot", sim_host_restart(p.b));

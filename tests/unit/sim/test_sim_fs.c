@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulated disk does to content and names when the power is cut, when it is full, slow or
- * failing. Where an outcome is drawn, many seeds are run: nothing forbidden may come up in any, and
- * everything allowed must come up in some, or the disk would be kinder than a real one. */
+/* Effects of a power cut, a full, a slow and a failing disk on the simulated disk's content and
+ * names. Tests with a random outcome run many seeds: no seed may show a forbidden outcome, and some
+ * seed must show each allowed outcome, or the disk would be kinder than a real one. */
 #include "sim/sim_fs.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void put(struct fs *fs, const char *path, struct str content)
     fs_close(fs, file);
 }
 
-/* Written, and both content and name synced. */
+/* Writes the file and syncs content and name. */
 static void put_synced(struct fs *fs, const char *path, struct str content)
 {
     struct fs_file *file = opened(fs, path);
@@ -97,7 +97,7 @@ TEST(a_perfect_disk_keeps_everything)
     sim_fs_close(NULL);
 }
 
-TEST(what_was_synced_survives_every_power_cut)
+TEST(synced_data_survives_every_power_cut)
 {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct sim_fs_options options = half_lost;
@@ -128,7 +128,7 @@ TEST(in_order_a_power_cut_keeps_a_beginning_of_the_names)
     for (size_t i = 0; i < ARRAY_LEN(seen); i++) CHECK("every length comes up", seen[i] > 0);
 }
 
-TEST(out_of_order_each_name_goes_its_own_way)
+TEST(out_of_order_each_name_is_durable_independently)
 {
     unsigned later_alone = 0, earlier_alone = 0;
     struct sim_fs_options options = half_lost;
@@ -168,7 +168,7 @@ TEST(a_rename_is_kept_whole_or_lost_whole)
     CHECK("both come up", seen[0] > 0 && seen[1] > 0);
 }
 
-/* create x, rename to y, remove y: four states, each a step of the way. */
+/* Create x, rename to y, remove y: each of the four states is possible. */
 TEST(operations_on_one_name_stay_in_order)
 {
     unsigned seen[3] = {0};
@@ -228,9 +228,9 @@ TEST(syncing_a_directory_says_nothing_about_its_own_name)
     CHECK("lost with all that was in it, or kept", lost > 0 && kept > 0);
 }
 
-/* In order, the journal is written up to the directory's last change: what came before is durable
- * too, what came after is not. */
-TEST(syncing_a_directory_in_order_covers_what_came_before)
+/* In order, a sync writes the journal up to the directory's last change: earlier changes are
+ * durable, later ones are not. */
+TEST(syncing_a_directory_in_order_covers_earlier_changes)
 {
     const struct sim_fs_options losing = {.name_lost_per_million = MILLION};
     struct rig rig = rig_open(&losing, 1);
@@ -246,7 +246,7 @@ TEST(syncing_a_directory_in_order_covers_what_came_before)
     sim_fs_close(rig.disk);
 }
 
-/* Moves of directories that, out of order, would hang two of them into each other. */
+/* Moves of directories that would create a cycle when reordered. */
 TEST(directories_never_end_in_a_ring)
 {
     struct sim_fs_options options = half_lost;
@@ -268,7 +268,8 @@ TEST(directories_never_end_in_a_ring)
     }
 }
 
-/* A directory goes only after what was moved out of it: else a synced file would be nowhere. */
+/* A directory's removal becomes durable only after the moves out of it, or a synced file would be
+ * lost. */
 TEST(a_file_moved_out_of_a_removed_directory_is_somewhere)
 {
     unsigned moved = 0, back = 0;
@@ -355,9 +356,9 @@ TEST(each_write_has_its_own_fate)
     for (size_t i = 0; i < ARRAY_LEN(seen); i++) CHECK("every combination comes up", seen[i] > 0);
 }
 
-/* Rewriting in place: empty, then write. In order, new bytes past the cut need the cut; out of
- * order the new ones can come before the rest of the old. */
-TEST(a_truncation_comes_before_what_is_written_past_it)
+/* Rewriting in place: truncate, then write. In order, new bytes past the cut need the cut; out of
+ * order, they may be durable before the cut. */
+TEST(a_truncation_is_durable_before_writes_past_it)
 {
     unsigned empty = 0, mixed[2] = {0};
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -380,8 +381,8 @@ TEST(a_truncation_comes_before_what_is_written_past_it)
     CHECK("a mix out of order", mixed[1] > 0);
 }
 
-/* A model of one file: every byte after a power cut must be the synced one, or one that was written
- * since, or zero where the file grew; and where nothing was written since, the synced one. */
+/* A model of one file. After a power cut every byte must be the synced one, one written since, or
+ * zero where the file grew; without a write since, the synced one. */
 TEST(no_byte_comes_from_nowhere)
 {
     enum { SIZE = 4096, STEPS = 60 };
@@ -439,7 +440,7 @@ TEST(a_file_much_shorter_and_long_again_keeps_its_bytes)
         CHECK_OK("sync", fs_sync(rig.fs, file));
         CHECK_OK("short", fs_truncate(rig.fs, file, i == 1 ? 0 : 5));
         if (i != 2) CHECK_OK("sync", fs_sync(rig.fs, file));
-        CHECK_TEXT("what is left", text_of(rig.fs, "/f"), i == 1 ? "" : "begin");
+        CHECK_TEXT("the rest", text_of(rig.fs, "/f"), i == 1 ? "" : "begin");
     }
     const struct sim_fs_options losing = {.write_lost_per_million = MILLION};
     CHECK_OK("lose the cut", sim_fs_set_options(rig.disk, &losing));
@@ -471,7 +472,7 @@ TEST(handles_and_locks_do_not_outlive_a_power_cut)
     CHECK_ERR("truncate", fs_truncate(rig.fs, file, 0), ERR_CLOSED);
     CHECK_ERR("sync", fs_sync(rig.fs, file), ERR_CLOSED);
     CHECK_OK("the lock is free", fs_lock_dir(rig.fs, "/", &next, NULL));
-    fs_unlock(rig.fs, lock); /* the dead one: it must not let go of the new one */
+    fs_unlock(rig.fs, lock); /* the dead process's handle must not release the new lock */
     CHECK_ERR("still held", fs_lock_dir(rig.fs, "/", &lock, NULL), ERR_BUSY);
     fs_unlock(rig.fs, next);
     fs_close(rig.fs, file);
@@ -490,7 +491,7 @@ TEST(a_killed_process_loses_its_handles_and_no_content)
     CHECK_OK("lock", fs_lock_dir(rig.fs, "/", &lock, NULL));
     sim_fs_process_died(rig.disk);
     CHECK_ERR("dead", fs_sync(rig.fs, file), ERR_CLOSED);
-    sim_fs_reclaim(rig.disk); /* takes both back; nobody closes them */
+    sim_fs_reclaim(rig.disk); /* frees both; nobody closes them */
     CHECK_TEXT("the kernel still has it", text_of(rig.fs, "/f"), "in the kernel");
     CHECK_OK("free", fs_lock_dir(rig.fs, "/", &lock, NULL));
     fs_unlock(rig.fs, lock);
@@ -520,7 +521,7 @@ TEST(a_full_disk_takes_what_fits_and_says_so)
               ERR_NO_SPACE);
     CHECK_ERR("a new directory", fs_make_dir(rig.fs, "/d", 0755), ERR_NO_SPACE);
     CHECK("and left no name", !is_there(rig.fs, "/g") && !is_there(rig.fs, "/d"));
-    CHECK_OK("over what is there", fs_write_at(rig.fs, file, 0, STR("over")));
+    CHECK_OK("over the existing file", fs_write_at(rig.fs, file, 0, STR("over")));
     CHECK_OK("shorter", fs_truncate(rig.fs, file, 1000));
     CHECK_OK("room again, though nothing was synced",
              fs_write_at(rig.fs, file, 1000, str_of(bytes, 5000)));
@@ -576,7 +577,7 @@ TEST(options_can_change_under_a_running_disk)
 
 /* -- failing -- */
 
-TEST(a_call_fails_once_when_told_to)
+TEST(a_planned_failure_happens_once)
 {
     const struct sim_fs_options perfect = {0};
     struct rig rig = rig_open(&perfect, 1);
@@ -649,8 +650,8 @@ TEST(a_failed_sync_is_final_for_its_handle)
     sim_fs_close(rig.disk);
 }
 
-/* The trap: the second handle's sync succeeds, and the data is not on disk. */
-TEST(what_a_failed_sync_dropped_is_seen_until_the_power_is_cut)
+/* The second handle's sync succeeds, although the data is not on disk. */
+TEST(data_that_a_failed_sync_dropped_is_readable_until_the_power_is_cut)
 {
     const struct sim_fs_options dropping = {.failed_sync_drops_per_million = MILLION};
     struct rig rig = rig_open(&dropping, 1);
@@ -670,7 +671,7 @@ TEST(what_a_failed_sync_dropped_is_seen_until_the_power_is_cut)
     sim_fs_close(rig.disk);
 }
 
-TEST(what_a_failed_sync_dropped_is_never_written)
+TEST(data_that_a_failed_sync_dropped_is_never_written)
 {
     const struct sim_fs_options dropping = {.failed_sync_drops_per_million = MILLION,
                                             .write_torn_per_million = MILLION};
@@ -696,7 +697,7 @@ TEST(damage_stays_and_touches_synced_content_only)
     put_synced(rig.fs, "/synced", STR("aaaaaaaa"));
     put(rig.fs, "/not", STR("aaaaaaaa"));
     CHECK_OK("damage", sim_fs_set_options(rig.disk, &damaged));
-    CHECK_TEXT("what is not on disk cannot rot there", text_of(rig.fs, "/not"), "aaaaaaaa");
+    CHECK_TEXT("bytes that are not on disk cannot rot there", text_of(rig.fs, "/not"), "aaaaaaaa");
     CHECK_U64("no flip", sim_fs_stats(rig.disk).flips, 0);
     CHECK("a bit is wrong", strcmp(text_of(rig.fs, "/synced"), "aaaaaaaa") != 0);
     CHECK_U64("one", sim_fs_stats(rig.disk).flips, 1);
@@ -739,7 +740,7 @@ static void add_cost(void *context, uint64_t ns)
     *(uint64_t *)context += ns;
 }
 
-TEST(each_call_tells_its_price)
+TEST(each_call_reports_its_cost)
 {
     uint64_t paid = 0;
     struct sim_fs_options options = {
@@ -818,11 +819,11 @@ TEST(open_files_are_bounded)
     sim_fs_close(rig.disk);
 }
 
-/* -- the same from the same seed -- */
+/* -- one seed, one run -- */
 
 static const char *const work_names[] = {"/a", "/b", "/d", "/d/a", "/d/e", "/d/e/a"};
 
-/* Anything at all, with failures; the answers do not matter, only that they repeat. */
+/* Random calls with failures; the answers only have to be reproducible. */
 static void work(struct rig *rig, struct prng *prng, int steps)
 {
     for (int i = 0; i < steps; i++) {
@@ -847,14 +848,14 @@ static void work(struct rig *rig, struct prng *prng, int steps)
             (void)fs_read_at(rig->fs, file, prng_below(prng, 3000), data, sizeof data, &got);
             if (prng_below(prng, 2)) (void)fs_sync(rig->fs, file);
             if (prng_below(prng, 4) == 0) (void)fs_truncate(rig->fs, file, prng_below(prng, 2000));
-            if (prng_below(prng, 8)) fs_close(rig->fs, file); /* else it stays until a crash */
+            if (prng_below(prng, 8))
+                fs_close(rig->fs, file); /* otherwise it stays open until a crash */
             break;
         }
     }
 }
 
-/* Everything that can ever be seen, content, names, what is pending and the generator, in one
- * number. */
+/* Hashes everything visible: content, names, pending writes and the generator. */
 static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
 {
     return str_hash(str_of(bytes, len), hash);
@@ -865,7 +866,7 @@ static uint64_t mix_u64(uint64_t hash, uint64_t value)
     return mix(hash, &value, sizeof value);
 }
 
-/* By checksum: a disk holds much, and a run takes its hash often. */
+/* Uses a checksum, because a disk is large and a run hashes it often. */
 static uint64_t mix_content(uint64_t hash, const void *bytes, size_t len)
 {
     return mix_u64(mix_u64(hash, len), len > 0 ? crc32c(0, bytes, len) : 0);
@@ -977,8 +978,8 @@ static void walk_entry(void *context, const char *name, enum fs_kind kind)
     walk->bytes += below.bytes;
 }
 
-/* After a power cut nothing is open and nothing pending: what a walk finds is all that is charged.
- * If a node were lost from the tree and not freed, or freed twice, the two would differ. */
+/* After a power cut nothing is open or pending, so a walk must find all used bytes. They would
+ * differ if a node were lost from the tree without being freed, or freed twice. */
 TEST(after_a_power_cut_all_that_is_used_can_be_found)
 {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -999,7 +1000,7 @@ TEST(after_a_power_cut_all_that_is_used_can_be_found)
     }
 }
 
-TEST(a_dump_shows_what_stands_and_what_is_pending)
+TEST(a_dump_shows_durable_and_pending_content)
 {
     const struct sim_fs_options options = {.capacity = 10000, .pid = 7};
     struct rig rig = rig_open(&options, 1);
@@ -1032,7 +1033,7 @@ TEST(there_are_no_parents_by_dots)
     const struct sim_fs_options perfect = {0};
     struct rig rig = rig_open(&perfect, 1);
     struct fs_info info;
-    CHECK_ERR("said plainly", fs_stat(rig.fs, "/a/../b", &info), ERR_UNSUPPORTED);
+    CHECK_ERR("reported", fs_stat(rig.fs, "/a/../b", &info), ERR_UNSUPPORTED);
     CHECK_ERR("the root stays", fs_remove(rig.fs, "/"), ERR_BUSY);
     CHECK_ERR("the root stays", fs_rename(rig.fs, "/", "/x"), ERR_BUSY);
     CHECK_ERR("the root stays", fs_rename(rig.fs, "/x", "/"), ERR_NOT_FOUND);

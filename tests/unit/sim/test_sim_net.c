@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every promise of io/net.h on the virtual network, and every fault a link can have. */
+/* The contract of io/net.h on the virtual network, and every fault of a link. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "net_pair.h"
 #include "sim/sim_link.h"
 
-/* Bytes whose value shows their place. */
+/* Bytes whose value depends on their position. */
 static char pattern[600000];
 static struct str bytes_of(size_t len)
 {
@@ -29,14 +29,14 @@ TEST(bytes_go_both_ways_in_order)
     CHECK_OK("write", end_write(&p.client, STR("hello ")));
     CHECK_OK("write", end_write(&p.client, STR("there")));
     CHECK_SIZE("nothing left yet: the turn has not ended", stream_pending(p.client.stream), 11);
-    CHECK("the server hears", pair_wait_bytes(&p, &p.server.ends[0], 11, 1000));
+    CHECK("the server receives", pair_wait_bytes(&p, &p.server.ends[0], 11, 1000));
     CHECK_SIZE("all taken", stream_pending(p.client.stream), 0);
     CHECK_STR("in order", buf_peek(&p.server.ends[0].got), STR("hello there"));
     CHECK_OK("answer", end_write(&p.server.ends[0], STR("yes")));
-    CHECK("the client hears", pair_wait_bytes(&p, &p.client, 3, 1000));
+    CHECK("the client receives", pair_wait_bytes(&p, &p.client, 3, 1000));
     CHECK_U32("opened once", p.client.opens, 1);
-    CHECK_TEXT("whom it dialed", stream_peer_address(p.client.stream), "b:7000");
-    CHECK_HAS("who dialed", stream_peer_address(p.server.ends[0].stream), "10.0.0.1:");
+    CHECK_TEXT("the dialed address", stream_peer_address(p.client.stream), "b:7000");
+    CHECK_HAS("the dialer's address", stream_peer_address(p.server.ends[0].stream), "10.0.0.1:");
     CHECK("plaintext proves nobody", !stream_peer_identity(p.client.stream));
     CHECK_SIZE("counted", listener_stats(p.server.listener).open, 1);
     pair_close(&p);
@@ -57,9 +57,9 @@ TEST(half_close_lets_the_other_side_finish)
     CHECK("the end came after the bytes", server->ended && server->got.len == 8);
     CHECK("nobody closed", !server->closed && !p.client.closed);
     CHECK_OK("writing still works", end_write(server, STR("answer")));
-    CHECK("and is heard", pair_wait_bytes(&p, &p.client, 6, 1000));
+    CHECK("and is received", pair_wait_bytes(&p, &p.client, 6, 1000));
     stream_end(server->stream);
-    CHECK("the client hears of it", pair_wait_closed(&p, &p.client, 1000));
+    CHECK("the client is notified", pair_wait_closed(&p, &p.client, 1000));
     CHECK("the server too", pair_wait_closed(&p, server, 1000));
     CHECK_ERR("orderly", p.client.why, ERR_CLOSED);
     CHECK_ERR("orderly", server->why, ERR_CLOSED);
@@ -81,7 +81,7 @@ TEST(close_drops_what_is_pending_and_nothing_else)
     CHECK("never from inside the call", !p.client.closed);
     CHECK("then it comes", pair_wait_closed(&p, &p.client, 1000));
     sim_run_for(p.sim, 1000);
-    CHECK_STR("the peer got what was taken", buf_peek(&p.server.ends[0].got), STR("taken"));
+    CHECK_STR("the peer got the accepted bytes", buf_peek(&p.server.ends[0].got), STR("taken"));
     CHECK("and the end", p.server.ends[0].ended);
     pair_close(&p);
 }
@@ -97,7 +97,7 @@ TEST(writing_to_a_closed_peer_ends_in_a_reset)
     CHECK("half closed as far as the server knows",
           p.server.ends[0].ended && !p.server.ends[0].closed);
     CHECK_OK("write", end_write(&p.server.ends[0], STR("anyone?")));
-    CHECK("it hears of it", pair_wait_closed(&p, &p.server.ends[0], 1000));
+    CHECK("it is notified", pair_wait_closed(&p, &p.server.ends[0], 1000));
     CHECK_ERR("not orderly", p.server.ends[0].why, ERR_IO);
     CHECK_HAS("why", p.server.ends[0].note.text, "reset");
     pair_close(&p);
@@ -113,11 +113,11 @@ TEST(closing_inside_on_bytes_is_fine)
     CHECK_OK("write", end_write(&p.client, bytes_of(5000)));
     CHECK("closed", pair_wait_closed(&p, &p.server.ends[0], 1000));
     CHECK_U32("once", p.server.ends[0].closes, 1);
-    CHECK("the writer hears of it", pair_wait_closed(&p, &p.client, 30000));
+    CHECK("the writer is notified", pair_wait_closed(&p, &p.client, 30000));
     pair_close(&p);
 }
 
-TEST(a_full_window_pushes_back_and_on_drained_says_when)
+TEST(a_full_window_refuses_writes_until_on_drained)
 {
     struct pair p;
     struct end *server;
@@ -145,7 +145,7 @@ TEST(a_full_window_pushes_back_and_on_drained_says_when)
     stream_resume(server->stream);
     CHECK("all of it arrives", pair_wait_bytes(&p, server, written, 60000));
     CHECK_STR("intact", buf_peek(&server->got), bytes_of(written));
-    CHECK("it hears that there is room", p.client.drained >= 1);
+    CHECK("it is notified of free space", p.client.drained >= 1);
     CHECK_SIZE("and there is", stream_pending(p.client.stream), 0);
     pair_close(&p);
 }
@@ -185,7 +185,7 @@ TEST(a_dial_into_silence_times_out)
     struct pair p;
 
     pair_open(&p, 8);
-    sim_link_block(p.b, p.a, true); /* our packets arrive, no answer comes back */
+    sim_link_block(p.b, p.a, true); /* packets arrive, answers do not */
     CHECK_OK("dial", end_dial(&p.client, p.a,
                               &(struct dial_options){.address = "b:7000", .timeout_ms = 5000}));
     sim_run_for(p.sim, 4999);
@@ -272,8 +272,8 @@ TEST(peers_show_their_identity_when_both_asked_for_tls)
     CHECK_OK("dial", end_dial(&plain, p.a, &(struct dial_options){.address = "b:7443"}));
     sim_run_for(p.sim, 100);
     CHECK_SIZE("one came in", secure.accepted, 1);
-    CHECK("who", stream_peer_identity(secure.ends[0].stream) == &identity);
-    CHECK_TEXT("what it speaks", stream_alpn(p.client.stream), "h2");
+    CHECK("the peer", stream_peer_identity(secure.ends[0].stream) == &identity);
+    CHECK_TEXT("its protocol", stream_alpn(p.client.stream), "h2");
     CHECK("the plain one did not", plain.closed);
     CHECK_U64("counted", listener_stats(secure.listener).failed_handshake, 1);
     pair_close(&p);
@@ -283,8 +283,8 @@ TEST(peers_show_their_identity_when_both_asked_for_tls)
 
 /* -- faults -- */
 
-/* Sends 100,000 bytes each way over links with these faults and demands every byte, in order,
- * once. */
+/* Sends 100,000 bytes each way over links with these faults; every byte must arrive once and in
+ * order. */
 static struct sim_link_stats transfer(uint64_t seed, const struct sim_link_faults *faults,
                                       uint64_t *ret_ms)
 {
@@ -323,8 +323,8 @@ TEST(loss_costs_time_and_no_bytes)
     CHECK("a loss costs a timeout", lossy_ms >= calm_ms + 200);
 }
 
-/* Writing more often than TCP resends must not keep it from resending. */
-TEST(loss_is_mended_while_more_is_written_all_the_time)
+/* Frequent writes must not keep TCP from resending. */
+TEST(loss_is_repaired_during_continuous_writes)
 {
     struct pair p;
 
@@ -338,7 +338,7 @@ TEST(loss_is_mended_while_more_is_written_all_the_time)
         CHECK_OK("write", end_write(&p.client, STR("y")));
         sim_run_for(p.sim, 2);
     }
-    CHECK("mended meanwhile", p.server.ends[0].got.len > 200);
+    CHECK("repaired meanwhile", p.server.ends[0].got.len > 200);
     pair_close(&p);
 }
 
@@ -348,7 +348,7 @@ TEST(duplicates_are_received_once)
     uint64_t ms;
 
     faults.duplicate_ppm = 300000;
-    faults.reorder_ppm = 300000; /* so that a copy comes late */
+    faults.reorder_ppm = 300000; /* a copy arrives late */
     faults.reorder_ns_max = 5 * NS_PER_MS;
     CHECK("packets were doubled", transfer(21, &faults, &ms).duplicated > 20);
 }
@@ -412,16 +412,16 @@ TEST(a_one_way_partition_delivers_but_never_acknowledges)
         written += 1000;
         sim_run_for(p.sim, 10);
     }
-    CHECK("what fits in the window arrived", server->got.len == 64 * 1024);
+    CHECK("the bytes within the window arrived", server->got.len == 64 * 1024);
     CHECK("and no more was taken: no acknowledgement came back", written <= 64 * 1024 + 20000);
     CHECK("the writer gives up in the end", pair_wait_closed(&p, &p.client, 60000));
     CHECK_ERR("not orderly", p.client.why, ERR_IO);
-    CHECK("the reader hears nothing", !server->closed && !server->ended);
+    CHECK("the reader is not notified", !server->closed && !server->ended);
     sim_link_block(p.b, p.a, false);
     sim_run_for(p.sim, 60000);
     CHECK("not even later: it is half open", !server->closed);
-    CHECK_OK("until it speaks", end_write(server, STR("hello?")));
-    CHECK("and hears a reset", pair_wait_closed(&p, server, 10000));
+    CHECK_OK("until it writes", end_write(server, STR("hello?")));
+    CHECK("and gets a reset", pair_wait_closed(&p, server, 10000));
     CHECK_ERR("which is", server->why, ERR_IO);
     pair_close(&p);
 }
@@ -455,7 +455,7 @@ TEST(a_clog_holds_everything_then_bursts)
     sim_link_clog(p.a, p.b, 150);
     CHECK_OK("write", end_write(&p.client, STR("after it")));
     sim_run_for(p.sim, 149);
-    CHECK_SIZE("held, what was on its way too", server->got.len, 0);
+    CHECK_SIZE("held, including packets in flight", server->got.len, 0);
     sim_run_for(p.sim, 2);
     CHECK_STR("a burst", buf_peek(&server->got), STR("on its way,after it"));
     CHECK("counted", sim_link_stats(p.a, p.b).clogged >= 2);
@@ -475,7 +475,7 @@ TEST(a_doubled_opening_yields_one_connection)
         pair_open(&p, seed);
         faults.duplicate_ppm = 1000000;
         faults.reorder_ppm = 500000;
-        faults.reorder_ns_max = 3000 * NS_PER_MS; /* copies of the opening outlive the connection */
+        faults.reorder_ns_max = 3000 * NS_PER_MS; /* copies of the SYN outlive the connection */
         sim_link_set_all(p.sim, &faults);
         pair_connect(&p);
         stream_close(p.client.stream);
@@ -492,7 +492,7 @@ TEST(a_healed_world_forgets_half_open_connections)
     struct pair p;
 
     pair_open(&p, 28);
-    sim_link_block(p.b, p.a, true); /* the opening arrives, its answer does not */
+    sim_link_block(p.b, p.a, true); /* the SYN arrives, its answer does not */
     CHECK_OK("dial", end_dial(&p.client, p.a,
                               &(struct dial_options){.address = "b:7000", .timeout_ms = 500}));
     sim_run_for(p.sim, 600);

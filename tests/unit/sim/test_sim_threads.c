@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocking code in virtual time: what threads, locks, conditions, sleeps and descriptors do as
- * fibers of a process, and that a death ends them all in no time. */
+/* Blocking code in virtual time: threads, locks, conditions, sleeps and descriptors as fibers of a
+ * process; a crash ends them all at once. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static struct story {
     struct sim_threads *threads;
     void *(*main)(void *arg);
     bool ended;
-    /* what the mains do */
+    /* state of the main functions */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int waiting, taken, order[8], late;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers in virtual time: order, bounds, cost, and what a death leaves of them. */
+/* Workers in virtual time: order, limits, cost, and the effects of a crash. */
 #include <stdio.h>
 #include <string.h>
 
@@ -114,7 +114,7 @@ TEST(closing_waits_for_the_running_job_and_cancels_the_rest)
     }
     worker_close(b.worker);
     CHECK_TEXT("the first ran, the second never did", b.log, "radacb");
-    CHECK_ERR("and it hears so", works[1].reported, ERR_CANCELLED);
+    CHECK_ERR("and it is notified", works[1].reported, ERR_CANCELLED);
     sim_close(b.sim);
 }
 
@@ -136,7 +136,7 @@ TEST(a_paused_process_runs_no_job)
     sim_close(b.sim);
 }
 
-TEST(a_death_before_or_after_the_run_tells_nobody)
+TEST(a_death_before_or_after_the_run_is_not_reported)
 {
     struct bench b;
     struct work works[2];
@@ -148,9 +148,9 @@ TEST(a_death_before_or_after_the_run_tells_nobody)
     CHECK_OK("submit", worker_submit(b.worker, &works[1].job));
     sim_run_for(b.sim, 2);
     CHECK_TEXT("ran, and its sync is under way", b.log, "ra");
-    sim_host_die(b.host, SIM_POWER_CUT); /* the world takes the worker back */
+    sim_host_die(b.host, SIM_POWER_CUT); /* the simulator frees the worker */
     sim_run_for(b.sim, 1000);
-    CHECK_TEXT("nobody hears of it", b.log, "ra");
+    CHECK_TEXT("no callback runs", b.log, "ra");
     CHECK_U32("no callback", works[0].dones + works[1].dones, 0);
     sim_close(b.sim);
 }

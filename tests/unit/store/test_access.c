@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which certificate may which keys: rules, and the fleet's own names. */
+/* Access of certificates to keys: rules, and the fleet's own names. */
 #include "store/etcd/access/access.h"
 
 #include "lib/test.h"
@@ -106,6 +106,6 @@ TEST(a_rule_for_a_name_that_has_its_rights_is_refused)
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         note = (struct note){{0}};
         CHECK_ERR(texts[i], etcd_rule_parse(str_from(texts[i]), &parsed, &note), ERR_INVALID);
-        CHECK_HAS("says why", note.text, "its rights are fixed");
+        CHECK_HAS("the reason", note.text, "its rights are fixed");
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a lease with many keys: in parts, and for a reader as if it were one step. */
+/* The end of a lease with many keys: applied in parts, but one step for a reader. */
 #include <muster/coord.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void grant(int64_t number, int64_t ttl_ms)
     CHECK_U64("granted", (uint64_t)apply(&command).code, COORD_OK);
 }
 
-/* In an order of their own. */
+/* Puts the keys in an order unlike that of their names. */
 static void put_under(int64_t number, int count)
 {
     struct store_command put = {
@@ -64,7 +64,7 @@ static void open_with(int64_t number, int count)
     put_under(number, count);
 }
 
-/* All keys of the lease are there for who reads, in order, and so is their past. */
+/* All keys of the lease are readable in order, and so is their history. */
 static void check_as_before(int64_t number, uint64_t revision, uint64_t changes)
 {
     static struct str names[MANY + 1000];
@@ -88,7 +88,7 @@ static void check_as_before(int64_t number, uint64_t revision, uint64_t changes)
     for (size_t i = 1; i < MANY; i++) CHECK("each once", str_compare(names[i - 1], names[i]) < 0);
 }
 
-/* Until it is done; how many parts. */
+/* Applies all parts; returns their number. */
 static uint64_t parts_of(const struct store_command *command, int64_t number,
                          struct store_result *result)
 {
@@ -107,7 +107,7 @@ static uint64_t parts_of(const struct store_command *command, int64_t number,
     return parts;
 }
 
-/* The last MANY changes but `behind`: every key of the lease, in order, at one revision. */
+/* The last MANY changes except `behind`: every key of the lease, in order, at one revision. */
 static void check_ended(int64_t number, uint64_t behind)
 {
     uint64_t end = keys_changes(store_keys(store)).end - behind, at = 0;
@@ -143,7 +143,7 @@ TEST(revoking_takes_parts_and_is_seen_as_one_step)
     store_close(store);
 }
 
-TEST(expiry_takes_parts_and_then_comes_the_command)
+TEST(expiry_runs_in_parts_before_the_command)
 {
     struct store_command put = {.kind = STORE_PUT, .key = STR("a"), .value = STR("b")};
     struct store_result result;
@@ -169,8 +169,9 @@ TEST(a_lease_of_few_keys_ends_at_once)
     store_close(store);
 }
 
-/* What small ones end with would be seen before it is reported, if the large one came behind them. */
-TEST(a_large_one_behind_small_ones_waits_for_an_entry_of_its_own)
+/* If the large lease ended after small ones in one entry, the small ones' ends would be visible
+ * before they are reported. */
+TEST(a_large_lease_behind_small_ones_waits_for_an_entry_of_its_own)
 {
     struct store_command tick = {.kind = STORE_TICK};
     struct store_result result;
@@ -188,8 +189,8 @@ TEST(a_large_one_behind_small_ones_waits_for_an_entry_of_its_own)
     store_close(store);
 }
 
-/* A number whose lease is over is free, though nobody has come to end it. */
-TEST(granting_a_number_anew_ends_what_had_it_in_parts)
+/* The number of an expired lease can be granted again, even before its end was applied. */
+TEST(granting_a_number_again_ends_the_old_lease_in_parts)
 {
     struct store_command again = {
         .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(7), .ttl_ms = 60000};
@@ -197,7 +198,7 @@ TEST(granting_a_number_anew_ends_what_had_it_in_parts)
     struct store_lease lease;
 
     open_with(7, MANY);
-    grant(8, TTL_MS / 2); /* is over first, so the end of 7 is left over by the same entry */
+    grant(8, TTL_MS / 2); /* expires first, so the same entry leaves the end of 7 for later */
     put_under(8, FEW);
     clock_ns += NS_OF(TTL_MS);
     CHECK("parts", store_apply_begin(store, clock_ns, &again, &result, NULL));

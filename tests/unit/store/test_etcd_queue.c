@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of a lock: names of keys, the first of them and those before it, and answers that are
- * none. */
+/* The queue of a lock: the first key, the keys before a key, and invalid answers. */
 #include <stdio.h>
 
 #include "lib/test.h"
@@ -46,13 +45,13 @@ TEST(the_first_and_the_one_before)
     CHECK("nobody", queue_first(keys, range, &found) == ERR_NOT_FOUND &&
                         !queue_before(keys, range, 99, &found));
     put(keys, "n");   /* 2: another name's */
-    put(keys, "n0");  /* 3: likewise */
+    put(keys, "n0");  /* 3: the same */
     put(keys, "n/b"); /* 4 */
     put(keys, "n/c"); /* 5 */
     put(keys, "n/a"); /* 6 */
-    put(keys, "n/b"); /* 7: it says more, and keeps its place */
+    put(keys, "n/b"); /* 7: a later write keeps the key's place */
     CHECK("the first came first", !queue_first(keys, range, &found) && found.create == 4);
-    CHECK("and has its newest word", found.mod == 7);
+    CHECK("and has its newest value", found.mod == 7);
     CHECK("nobody before it", !queue_before(keys, range, 4, &found));
     CHECK("the one before, not the first",
           queue_before(keys, range, 6, &found) && found.create == 5);
@@ -61,7 +60,7 @@ TEST(the_first_and_the_one_before)
     CHECK("it goes", keys_delete(keys, STR("n/c")));
     (void)keys_commit(keys);
     CHECK("the one that is left", queue_before(keys, range, 6, &found) && found.create == 4);
-    put(keys, "n/c"); /* 9: a key that comes back comes last */
+    put(keys, "n/c"); /* 9: a key that was deleted and comes back is last */
     CHECK("its place is lost", queue_before(keys, range, 9, &found) && found.create == 6);
     keys_close(keys);
 }
@@ -74,7 +73,7 @@ TEST(among_more_than_a_transaction_may_look_at_there_is_no_first)
     struct key_value found;
 
     CHECK("open", keys != NULL);
-    put(keys, "n/last"); /* created first, and the last by name */
+    put(keys, "n/last"); /* created first, but last by name */
     keys_begin(keys);
     for (int i = 1; i < TXN_KEYS_MAX; i++) {
         snprintf(name, sizeof name, "n/%d", i);
@@ -90,7 +89,7 @@ TEST(among_more_than_a_transaction_may_look_at_there_is_no_first)
     keys_close(keys);
 }
 
-/* Of a leader that is not ours, or of another release. */
+/* Answers of another product's leader, or of another release. */
 TEST(answers_that_are_none)
 {
     Etcdserverpb__TxnResponse answer = ETCDSERVERPB__TXN_RESPONSE__INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcd's Lock and Election over virtual I/O, on one replica: bounds, a reader that does not read, and
- * memory that is short at every place in turn. The rest is in tests/integration/etcd/test_lock.py. */
+/* etcd's Lock and Election over virtual I/O, on one replica: limits, a reader that does not read,
+ * and every allocation failing in turn. The rest is in tests/integration/etcd/test_lock.py. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -130,7 +130,7 @@ static void open_rig(struct store_service_limits limits)
                                                             .addresses = addresses},
                               &rig.channel, &note));
     CHECK("it leads", sim_wait(rig.sim, is_ready, NULL, WAIT_MS) == SIM_REACHED);
-    (void)sim_run_for(rig.sim, SETTLE_MS); /* what the log prepares takes memory, too */
+    (void)sim_run_for(rig.sim, SETTLE_MS); /* the log's preparations allocate memory, too */
 }
 
 static void close_rig(void)
@@ -274,7 +274,7 @@ TEST(more_than_may_wait_is_refused_by_name_and_the_rest_is_not)
     CHECK("in", sim_wait(rig.sim, is_there, (void *)(uintptr_t) "l/3", WAIT_MS) == SIM_REACHED);
     start_lock(&third, "l", 4);
     CHECK_U64("too many", wait_answer(&third), GRPC_RESOURCE_EXHAUSTED);
-    CHECK_TEXT("in etcd's words", third.text, "etcdserver: too many requests");
+    CHECK_TEXT("etcd's text", third.text, "etcdserver: too many requests");
     CHECK("and nothing was done", !has("l/4") && !first.done && !second.done);
     CHECK_U64("the others", unlock("l/1"), GRPC_OK);
     CHECK_U64("have their turns", wait_answer(&first), GRPC_OK);
@@ -284,12 +284,12 @@ TEST(more_than_may_wait_is_refused_by_name_and_the_rest_is_not)
     CHECK("and there is room",
           sim_wait(rig.sim, is_there, (void *)(uintptr_t) "l/4", WAIT_MS) == SIM_REACHED);
     rpc_call_cancel(third.call);
-    CHECK("who hangs up leaves",
+    CHECK("a client that disconnects leaves",
           sim_wait(rig.sim, is_gone, (void *)(uintptr_t) "l/4", WAIT_MS) == SIM_REACHED);
     close_rig();
 }
 
-/* -- two calls of one lease -- */
+/* -- two calls with one lease -- */
 
 static uint64_t mod_of(const char *key)
 {
@@ -305,7 +305,7 @@ static bool is_written_again(void *key)
     return mod_of(key) > awaited_mod;
 }
 
-/* In the queue behind the first, with the key there already or not. */
+/* Enters the queue behind the first; the key may exist already. */
 static void come_in(struct answer *answer, int64_t lease, const char *key)
 {
     awaited_mod = mod_of(key);
@@ -330,10 +330,10 @@ static void give_up(struct answer *answer)
 {
     rpc_call_cancel(answer->call);
     (void)wait_answer(answer);
-    (void)sim_run_for(rig.sim, SETTLE_MS); /* whatever it leaves behind is cleaned up by then */
+    (void)sim_run_for(rig.sim, SETTLE_MS); /* everything it left is removed by then */
 }
 
-TEST(who_is_given_up_does_not_take_the_key_of_the_lease_s_next_call)
+TEST(a_cancelled_call_does_not_delete_the_key_of_the_lease_s_next_call)
 {
     struct answer earlier, later, last;
     struct key_value own;
@@ -345,19 +345,19 @@ TEST(who_is_given_up_does_not_take_the_key_of_the_lease_s_next_call)
     CHECK("there", keys_get(keys(), STR("l/2"), 0, &own));
     create = own.create;
     come_in(&last, 3, "l/3");
-    come_in(&later, 2, "l/2"); /* as at another replica, when the first did not answer */
+    come_in(&later, 2, "l/2"); /* like a call at another replica after the first got no answer */
     CHECK("in its place", keys_get(keys(), STR("l/2"), 0, &own) && own.create == create);
     give_up(&earlier);
     CHECK("the key is the later call's", has("l/2") && !later.done);
-    CHECK_U64("let go", unlock("l/1"), GRPC_OK);
-    CHECK_U64("its turn, before who came after the first call", wait_answer(&later), GRPC_OK);
+    CHECK_U64("unlock", unlock("l/1"), GRPC_OK);
+    CHECK_U64("its turn, before later arrivals than the first call", wait_answer(&later), GRPC_OK);
     CHECK("and nobody else's", !last.done && has("l/2"));
-    CHECK_U64("let go", unlock("l/2"), GRPC_OK);
+    CHECK_U64("unlock", unlock("l/2"), GRPC_OK);
     CHECK_U64("then the last", wait_answer(&last), GRPC_OK);
     close_rig();
 }
 
-TEST(who_came_in_again_and_is_given_up_leaves_the_queue_and_says_so_to_the_earlier_call)
+TEST(a_cancelled_second_call_leaves_the_queue_and_ends_the_earlier_call)
 {
     struct answer earlier, later;
 
@@ -368,19 +368,19 @@ TEST(who_came_in_again_and_is_given_up_leaves_the_queue_and_says_so_to_the_earli
     give_up(&later);
     CHECK("it left", !has("l/2"));
     CHECK_U64("reported", wait_answer(&earlier), GRPC_UNKNOWN);
-    CHECK_TEXT("in etcd's words", earlier.text, "mutex: session is expired");
+    CHECK_TEXT("etcd's text", earlier.text, "mutex: session is expired");
     close_rig();
 }
 
-/* The first call may have been reported that it has the lock: the second, though it came in last, has
- * no right to let go of it. */
-TEST(who_asks_again_for_a_lock_that_it_has_and_is_given_up_lets_go_of_nothing)
+/* The first call may have reported that it has the lock, so the second must not release the lock.
+ * */
+TEST(a_cancelled_repeat_for_a_held_lock_releases_nothing)
 {
     struct answer again;
 
     open_rig((struct store_service_limits){0});
     lock_first();
-    rig.etcd->leader.ready = false; /* it is held before it is proposed */
+    rig.etcd->leader.ready = false; /* the call waits before its proposal */
     start_lock(&again, "l", 1);
     (void)sim_run_for(rig.sim, 10);
     CHECK("on its way", !again.done && rig.etcd->queue_waits.count == 1);
@@ -397,7 +397,7 @@ TEST(who_asks_again_for_a_lock_that_it_has_and_is_given_up_lets_go_of_nothing)
     close_rig();
 }
 
-/* -- one that does not read -- */
+/* -- a reader that does not read -- */
 
 struct reader {
     uint64_t reported;
@@ -405,7 +405,7 @@ struct reader {
     bool ended;
 };
 
-static void on_told(void *owner, struct rpc_client_call *call, struct str message)
+static void on_observed(void *owner, struct rpc_client_call *call, struct str message)
 {
     struct reader *reader = owner;
     struct arena arena;
@@ -418,7 +418,7 @@ static void on_told(void *owner, struct rpc_client_call *call, struct str messag
     arena_init(&arena, 4 << 20);
     err = message_read(&v3electionpb__leader_response__descriptor, message, NULL, &arena, &read,
                        NULL);
-    if (err == ERR_NOMEM) { /* it was ours that was short */
+    if (err == ERR_NOMEM) { /* the client's own memory was short */
         arena_deinit(&arena);
         return;
     }
@@ -440,7 +440,7 @@ static void on_ended(void *owner, struct rpc_client_call *call, const struct rpc
 
 static struct rpc_client_call *observe(struct reader *reader, const char *name)
 {
-    static const struct rpc_call_events events = {on_told, NULL, on_ended};
+    static const struct rpc_call_events events = {on_observed, NULL, on_ended};
     struct rpc_call_options options = {
         .path = "/v3electionpb.Election/Observe", .wait_for_ready = true, .attempts_max = 1};
     V3electionpb__LeaderRequest m = V3ELECTIONPB__LEADER_REQUEST__INIT;
@@ -458,21 +458,21 @@ static struct rpc_client_call *observe(struct reader *reader, const char *name)
     return call;
 }
 
-static bool was_told(void *reader)
+static bool has_value(void *reader)
 {
     return ((struct reader *)reader)->reported > 0;
 }
 
 static char newest[16];
 
-static bool was_told_the_newest(void *reader)
+static bool has_newest(void *reader)
 {
     return strcmp(((struct reader *)reader)->last, newest) == 0;
 }
 
-TEST(an_observer_that_does_not_read_is_told_the_newest_when_it_does)
+TEST(an_observer_that_reads_late_receives_the_newest)
 {
-    enum { ROUNDS = 20, SIZE = 64 * 1024 }; /* of a few it is full */
+    enum { ROUNDS = 20, SIZE = 64 * 1024 }; /* a few of these fill the windows */
     static char value[SIZE];
     V3electionpb__CampaignRequest m = V3ELECTIONPB__CAMPAIGN_REQUEST__INIT;
     struct reader reader;
@@ -486,30 +486,29 @@ TEST(an_observer_that_does_not_read_is_told_the_newest_when_it_does)
     m.value = (ProtobufCBinaryData){SIZE, (uint8_t *)value};
     CHECK_U64("elected", ask("/v3electionpb.Election/Campaign", &m.base), GRPC_OK);
     call = observe(&reader, "e");
-    CHECK("reported", sim_wait(rig.sim, was_told, &reader, WAIT_MS) == SIM_REACHED);
+    CHECK("reported", sim_wait(rig.sim, has_value, &reader, WAIT_MS) == SIM_REACHED);
     for (int round = 1; round <= ROUNDS; round++) {
         rpc_call_pause(call);
-        for (int i = 0; i < round; i++) { /* of who leads already: it says more */
+        for (int i = 0; i < round; i++) { /* the present leader campaigns again with a new value */
             snprintf(newest, sizeof newest, "%04d%04d", round, i);
             memcpy(value, newest, strlen(newest));
-            CHECK_U64("said", ask("/v3electionpb.Election/Campaign", &m.base), GRPC_OK);
+            CHECK_U64("campaign", ask("/v3electionpb.Election/Campaign", &m.base), GRPC_OK);
             words++;
         }
         rpc_call_resume(call);
-        CHECK("the newest",
-              was_told_the_newest(&reader) ||
-                  sim_wait(rig.sim, was_told_the_newest, &reader, WAIT_MS) == SIM_REACHED);
+        CHECK("the newest", has_newest(&reader) ||
+                                sim_wait(rig.sim, has_newest, &reader, WAIT_MS) == SIM_REACHED);
     }
-    CHECK("and not what nobody waited for", reader.reported < words);
+    CHECK("and not every value", reader.reported < words);
     rpc_call_cancel(call);
     CHECK("it ends", sim_wait(rig.sim, is_true, &reader.ended, WAIT_MS) == SIM_REACHED);
     CHECK("and is forgotten", sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
     close_rig();
 }
 
-/* -- what is not left behind -- */
+/* -- cleanup -- */
 
-/* Of those who want it, by whichever lease. */
+/* Number of waiting keys, of any lease. */
 static uint64_t queue_of(const char *prefix)
 {
     char end[16];
@@ -522,7 +521,7 @@ static bool two_want_it(void *prefix)
     return queue_of(prefix) == 2;
 }
 
-TEST(who_waits_where_it_stops_keeps_its_place_only_by_a_lease_that_it_knows)
+TEST(a_waiter_at_a_stopping_replica_keeps_its_place_only_with_its_own_lease)
 {
     struct answer named, unnamed;
 
@@ -537,7 +536,7 @@ TEST(who_waits_where_it_stops_keeps_its_place_only_by_a_lease_that_it_knows)
     rpc_server_drain(rig.server, WAIT_MS, set_true, &rig.drained);
     CHECK_U64("sent away", wait_answer(&named), GRPC_UNAVAILABLE);
     CHECK_U64("sent away", wait_answer(&unnamed), GRPC_UNAVAILABLE);
-    (void)sim_run_for(rig.sim, SETTLE_MS); /* its lease lasts for a minute */
+    (void)sim_run_for(rig.sim, SETTLE_MS); /* the lease lasts for a minute */
     CHECK_U64("nobody could come back to it", queue_of("u/"), 1);
     CHECK("with its lease it has its place", has("l/2"));
     CHECK("drained",
@@ -545,7 +544,7 @@ TEST(who_waits_where_it_stops_keeps_its_place_only_by_a_lease_that_it_knows)
     close_rig();
 }
 
-TEST(who_asks_as_it_stops_is_told_so_and_not_that_there_are_too_many)
+TEST(a_request_while_it_stops_gets_that_error_and_not_the_limit)
 {
     struct answer answer;
 
@@ -562,7 +561,7 @@ TEST(who_asks_as_it_stops_is_told_so_and_not_that_there_are_too_many)
     close_rig();
 }
 
-TEST(who_cannot_be_told_that_it_has_the_lock_does_not_keep_it)
+TEST(a_client_that_cannot_be_notified_of_its_lock_does_not_keep_it)
 {
     struct answer answer;
     size_t room;
@@ -620,7 +619,7 @@ TEST(a_name_that_no_key_can_have_is_refused_and_takes_no_lease)
 
 TEST(a_leader_among_more_keys_than_a_transaction_may_look_at_is_not_looked_for)
 {
-    /* Past the log, which would take its time: there is one replica. */
+    /* Written without the log, which would be slow: there is one replica. */
     struct keys *space;
     struct answer answer;
     char name[16];
@@ -641,7 +640,7 @@ TEST(a_leader_among_more_keys_than_a_transaction_may_look_at_is_not_looked_for)
     close_rig();
 }
 
-/* -- memory is short: at every place in turn, but where an entry is applied, which ends a replica -- */
+/* -- every allocation fails in turn, except while an entry is applied, which stops a replica -- */
 
 enum { ENOUGH = 500 };
 
@@ -655,7 +654,7 @@ static bool is_in_or_over(void *answer)
     return ((struct answer *)answer)->done || has("l/2");
 }
 
-/* Whatever became of it: it has not got what another has, and leaves nothing behind. */
+/* In every outcome the call does not get another call's lock, and leaves nothing behind. */
 static void check_and_leave(struct answer *waits)
 {
     CHECK("in, or refused",
@@ -668,7 +667,7 @@ static void check_and_leave(struct answer *waits)
     (void)wait_answer(waits);
 }
 
-TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
+TEST(a_call_without_memory_is_refused_and_leaves_nothing)
 {
     bool fired = true;
     uint64_t k = 0;
@@ -678,7 +677,7 @@ TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
     while (fired && k < ENOUGH) {
         struct answer waits;
 
-        rig.etcd->leader.ready = false; /* it is held before it is proposed */
+        rig.etcd->leader.ready = false; /* the call waits before its proposal */
         start_lock(&waits, "l", 2);
         fault_alloc_arm(++k);
         CHECK("it comes", sim_wait(rig.sim, is_on_its_way_or_over, &waits, WAIT_MS) == SIM_REACHED);
@@ -691,8 +690,8 @@ TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
     close_rig();
 }
 
-/* As after a snapshot: who waits looks again, and no entry is applied. */
-TEST(who_cannot_look_for_want_of_memory_leaves_the_queue)
+/* Like after a snapshot: waiting calls read again, and no entry is applied. */
+TEST(a_waiter_that_cannot_read_without_memory_leaves_the_queue)
 {
     uint64_t k = 0, refused = 0;
     bool fired = true;
@@ -719,12 +718,12 @@ TEST(who_cannot_look_for_want_of_memory_leaves_the_queue)
     close_rig();
 }
 
-static bool was_told_or_ended(void *reader)
+static bool has_value_or_ended(void *reader)
 {
-    return was_told(reader) || ((struct reader *)reader)->ended;
+    return has_value(reader) || ((struct reader *)reader)->ended;
 }
 
-TEST(who_observes_without_memory_is_told_or_ends)
+TEST(an_observer_without_memory_receives_the_value_or_ends)
 {
     bool fired = true;
     uint64_t k = 0;
@@ -737,7 +736,7 @@ TEST(who_observes_without_memory_is_told_or_ends)
 
         fault_alloc_arm(++k);
         CHECK("reported, or over",
-              sim_wait(rig.sim, was_told_or_ended, &reader, WAIT_MS) == SIM_REACHED);
+              sim_wait(rig.sim, has_value_or_ended, &reader, WAIT_MS) == SIM_REACHED);
         fired = fault_alloc_fired();
         fault_alloc_arm(0);
         if (!reader.ended) rpc_call_cancel(call);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store as bytes of the log: commands, replies, snapshots, what a change was. */
+/* The store through its log format: commands, replies, snapshots, kinds of changes. */
 #include <muster/coord.h>
 
 #include <stdio.h>
@@ -16,9 +16,9 @@ static struct {
     uint64_t index, clock_ns;
     struct buf reply;
     struct arena arena;
-    char expired[256]; /* keys that the last entries ended by the clock, a space after each */
+    char expired[256]; /* keys whose leases the last entries expired, each followed by a space */
     size_t changes;
-    bool uncounted; /* `expired` is not kept: they are many */
+    bool uncounted; /* `expired` is not recorded, because there are many */
 } bed;
 
 static void on_applied(void *owner, struct key_changes changes)
@@ -169,7 +169,7 @@ TEST(a_command_is_read_as_it_was_written)
     buf_deinit(&bytes);
 }
 
-TEST(what_breaks_a_limit_is_refused_before_the_core)
+TEST(a_command_over_a_limit_is_refused_before_the_core)
 {
     static char large[STORE_VALUE_MAX + 1];
     static const struct {
@@ -210,8 +210,8 @@ TEST(what_breaks_a_limit_is_refused_before_the_core)
         CHECK_ERR(cases[i].why, store_command_read(buf_peek(&bytes), &arena, &got, &note),
                   ERR_INVALID);
         arena_deinit(&arena);
-        CHECK("it says why", note.text[0]);
-        /* In the log all the same: answered alike everywhere, and only the clock moves. */
+        CHECK("the reason", note.text[0]);
+        /* An invalid command in the log: all replicas answer alike, and only the clock moves. */
         bed.clock_ns += NS_PER_MS;
         apply_bytes(buf_peek(&bytes));
         struct store_reply reply;
@@ -221,7 +221,7 @@ TEST(what_breaks_a_limit_is_refused_before_the_core)
     CHECK("nothing was written", keys_revision(store_keys(store_machine_store(bed.store))) == 1);
     CHECK("the clock moved", store_clock_ns(store_machine_store(bed.store)) == bed.clock_ns);
     apply_bytes(STR("\xff\xff no message"));
-    CHECK("and so with what cannot be read", bed.reply.len >= STORE_REPLY_HEAD);
+    CHECK("the same for an unreadable command", bed.reply.len >= STORE_REPLY_HEAD);
     buf_deinit(&bytes);
     close_bed();
 }
@@ -236,7 +236,7 @@ TEST(a_kind_of_a_later_release_stops_the_replica)
     hash = bed.machine.ops->hash(bed.machine.state);
     CHECK_ERR("kind 99", bed.machine.ops->apply(bed.machine.state, &entry, &bed.reply, &note),
               ERR_VERSION);
-    CHECK("it says which", strstr(note.text, "99"));
+    CHECK("names it", strstr(note.text, "99"));
     CHECK_SIZE("without an answer", bed.reply.len, 0);
     CHECK_U64("nothing is done", bed.machine.ops->hash(bed.machine.state), hash);
     close_bed();
@@ -262,14 +262,14 @@ TEST(only_the_clock_expires)
                            ->text),
               STR(""));
     CHECK_STR("nothing yet", str_from(bed.expired), STR(""));
-    /* A release of one in the entry that ends another. */
+    /* One lease is released in the entry that expires another. */
     bed.clock_ns += 1000 * NS_PER_MS;
     (void)apply(&(struct store_command){.kind = STORE_RELEASE, .lease = id_of(4)});
     CHECK_STR("the one", str_from(bed.expired), STR("muster/a/late "));
     close_bed();
 }
 
-TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
+TEST(a_waiter_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
 {
     struct store_command acquire = {.kind = STORE_ACQUIRE,
                                     .key = STR("muster/g"),
@@ -297,7 +297,7 @@ TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
     CHECK("asked again it waits", reply.waiting);
     bed.clock_ns += 900 * NS_PER_MS;
     (void)apply(&(struct store_command){.kind = STORE_RELEASE, .lease = id_of(1)});
-    bed.clock_ns += 900 * NS_PER_MS; /* past the time it came with */
+    bed.clock_ns += 900 * NS_PER_MS; /* past its original deadline */
     CHECK_SIZE("asked again it has it", (size_t)apply(&wait)->reason, COORD_R_REPLAYED);
     CHECK("the group", store_group_of(store_machine_store(bed.store), STR("muster/g"), &group));
     CHECK_SIZE("for its whole time from the grant", group.live, 1);
@@ -306,7 +306,7 @@ TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
     CHECK("the group", store_group_of(store_machine_store(bed.store), STR("muster/g"), &group));
     CHECK_SIZE("it was freed", group.live, 0);
     CHECK_SIZE("asked again it is a new one", (size_t)apply(&wait)->reason, COORD_R_ACQUIRED);
-    /* A place that runs out with its lease leaves no answer either. */
+    /* A queue place whose lease expires leaves no answer, either. */
     wait.lease = id_of(3);
     wait.owner = STR("w3");
     wait.ttl_ms = 600;
@@ -315,7 +315,7 @@ TEST(who_waited_is_answered_by_the_event_and_a_cancelled_grant_is_freed)
     bed.clock_ns += 700 * NS_PER_MS;
     (void)apply(&wait);
     CHECK_OK("reply", store_reply_parse(buf_peek(&bed.reply), &reply));
-    CHECK("it waits anew", reply.waiting);
+    CHECK("it waits again", reply.waiting);
     close_bed();
 }
 
@@ -324,7 +324,7 @@ static struct store_sizes sizes(void)
     return store_sizes(store_machine_store(bed.store));
 }
 
-TEST(what_could_not_be_decided_is_decided_anew_when_it_is_asked_again)
+TEST(an_undecided_command_is_evaluated_again_when_it_is_repeated)
 {
     static char value[2000];
     struct store_command put = {.kind = STORE_PUT,
@@ -364,8 +364,8 @@ TEST(a_range_with_another_end_is_another_request)
     close_bed();
 }
 
-/* Each of them new to the store, and each asks for what cannot be. */
-TEST(what_strangers_are_refused_takes_no_room_that_is_not_there)
+/* Each request is of a new client, and each is invalid. */
+TEST(refusals_of_new_clients_take_no_memory_over_the_quota)
 {
     static char value[4000];
     struct store_command command = {.kind = STORE_DELETE, .key = STR("muster/none")};
@@ -381,11 +381,11 @@ TEST(what_strangers_are_refused_takes_no_room_that_is_not_there)
     }
     CHECK("within the quota", sizes().bytes <= sizes().quota);
     CHECK("as long as there was room they were remembered", sizes().clients > 0);
-    CHECK("and who was remembered is few", sizes().clients < 100);
+    CHECK("and only a few were remembered", sizes().clients < 100);
     close_bed();
 }
 
-TEST(a_snapshot_is_the_same_state_and_ends_what_was_read_of_the_old)
+TEST(a_restored_snapshot_is_the_same_state_and_ends_reads_of_the_old_one)
 {
     struct store_machine_options options = {0};
     struct store_machine *other;
@@ -413,13 +413,13 @@ TEST(a_snapshot_is_the_same_state_and_ends_what_was_read_of_the_old)
         CHECK_OK("byte by byte",
                  copy.ops->restore_next(copy.state, str_of(bytes.data + i, 1), &note));
     CHECK_ERR(note.text, copy.ops->restore_end(copy.state, &note), ERR_OK);
-    CHECK("what came later is not in it",
+    CHECK("later entries are not in it",
           copy.ops->hash(copy.state) != bed.machine.ops->hash(bed.machine.state));
     struct key_value value;
     CHECK("a key", keys_get(store_keys(store_machine_store(other)), STR("k"), 0, &value));
     CHECK("nor that one",
           !keys_get(store_keys(store_machine_store(other)), STR("late"), 0, &value));
-    /* A reader half-way when another state is put there. */
+    /* A snapshot is being read while another state is restored. */
     CHECK_OK("begin", copy.ops->snapshot_begin(copy.state, 2, &view));
     CHECK_OK("next", copy.ops->snapshot_next(view, 1, &more, &done));
     CHECK_OK("begin", copy.ops->restore_begin(copy.state, 0, &note));
@@ -473,10 +473,10 @@ TEST(a_recovered_store_is_another_and_hands_out_nothing_twice)
     bed.clock_ns = recovery.clock_ns;
     token = lease("muster/c", 3, 5000)->token;
     CHECK("a token that nobody had", token > 1ull << 50);
-    recovery.floor = 0; /* a clock that says nothing */
+    recovery.floor = 0; /* no clock is known */
     ops->recover(bed.machine.state, &recovery);
     CHECK("again above", lease("muster/d", 4, 5000)->token > token + (1ull << 40));
-    /* Another replica comes by a snapshot, or by the same entries. */
+    /* Another replica reaches the state by a snapshot, or by the same entries. */
     buf_init(&bytes, 1 << 20);
     CHECK_OK("begin", ops->snapshot_begin(bed.machine.state, 2, &view));
     while (!done) CHECK_OK("next", ops->snapshot_next(view, 100, &bytes, &done));
@@ -492,7 +492,7 @@ TEST(a_recovered_store_is_another_and_hands_out_nothing_twice)
     close_bed();
 }
 
-/* What cannot be read moves the clock, and with it ends a lease in parts. */
+/* An unreadable command moves the clock, which ends a lease in parts. */
 TEST(a_lease_of_many_keys_ends_before_an_entry_that_is_no_command)
 {
     struct store_command put = {.kind = STORE_PUT, .value = STR("v"), .held = store_plain_lease(7)};
@@ -522,7 +522,7 @@ TEST(a_lease_of_many_keys_ends_before_an_entry_that_is_no_command)
     close_bed();
 }
 
-TEST(a_large_range_takes_its_turns_and_nothing_is_seen_of_it_before_the_last)
+TEST(a_large_range_is_deleted_in_parts_and_visible_after_the_last)
 {
     const struct machine_ops *ops;
     struct store_command range = {
@@ -568,8 +568,9 @@ TEST(a_large_range_takes_its_turns_and_nothing_is_seen_of_it_before_the_last)
     close_bed();
 }
 
-/* Leases end before the command of the same entry, and can be seen while that takes its turns. */
-TEST(what_ended_before_a_command_in_parts_is_told_before_it_and_once)
+/* Leases end before the command of the same entry, and their ends are visible while the command is
+ * applied in parts. */
+TEST(leases_that_ended_before_a_command_in_parts_are_reported_before_it_and_once)
 {
     struct store_command range = {
         .kind = STORE_DELETE_RANGE, .key = STR("k/"), .range_end = STR("k0")};
@@ -592,8 +593,7 @@ TEST(what_ended_before_a_command_in_parts_is_told_before_it_and_once)
     CHECK_OK("write", store_command_write(&range, &bytes));
     apply_bytes(buf_peek(&bytes));
     do {
-        CHECK_STR("reported, and as what the clock ended", str_from(bed.expired),
-                  STR("muster/late "));
+        CHECK_STR("reported as an expiry", str_from(bed.expired), STR("muster/late "));
         CHECK_U64("the one", bed.changes, 1);
         CHECK_U64("which is all that can be read", keys_changes(keys).end,
                   2 + 3 * STORE_SWEEP_KEYS);
@@ -606,8 +606,8 @@ TEST(what_ended_before_a_command_in_parts_is_told_before_it_and_once)
     close_bed();
 }
 
-/* The other way round: first a lease in parts, then the command, in parts as well. */
-TEST(a_lease_that_ended_in_parts_is_told_before_a_command_in_parts)
+/* The opposite order: first a lease in parts, then the command, in parts as well. */
+TEST(a_lease_that_ended_in_parts_is_reported_before_a_command_in_parts)
 {
     struct store_command range = {
         .kind = STORE_DELETE_RANGE, .key = STR("k/"), .range_end = STR("k0")};
@@ -634,7 +634,7 @@ TEST(a_lease_that_ended_in_parts_is_told_before_a_command_in_parts)
     while (bed.machine.ops->apply_more(bed.machine.state, &bed.reply)) {
         const struct keys *keys = store_keys(store_machine_store(bed.store));
 
-        CHECK_U64("what is seen is reported", bed.changes,
+        CHECK_U64("every visible change is reported", bed.changes,
                   keys_changes(keys).end - 6 * STORE_SWEEP_KEYS);
         between += bed.changes == 3 * STORE_SWEEP_KEYS;
     }

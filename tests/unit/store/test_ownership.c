@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ownership of claims, and requests whose answer is not kept any more, in the core. */
+/* Ownership of claims, and requests whose answers are forgotten, in the core. */
 #include <muster/coord.h>
 #include <string.h>
 
@@ -56,8 +56,8 @@ static void check_answer(const char *why, const struct store_result *got, int co
     CHECK_I64(why, got->reason, reason);
 }
 
-/* A lease whose key was given up and taken again has a new claim. What belongs to the claim of
- * before says the same lease and the old token. */
+/* A key that was released and acquired again under one lease has a new claim. Requests of the
+ * earlier claim name the same lease and the old token. */
 static uint64_t claim_again(uint64_t *ret_old_token)
 {
     struct store_result result = create("muster/a", 1);
@@ -183,7 +183,7 @@ static void put(void)
     CHECK_I64("put", apply(command).code, COORD_OK);
 }
 
-TEST(a_late_repeat_of_a_request_whose_answer_is_gone_is_not_done_again)
+TEST(a_late_repeat_of_a_request_with_a_forgotten_answer_is_not_applied_again)
 {
     struct store_result result;
 
@@ -202,8 +202,8 @@ TEST(a_late_repeat_of_a_request_whose_answer_is_gone_is_not_done_again)
     store_close(store);
 }
 
-/* Requests of many threads come in any order: the smallest number goes first, and what has a larger
- * one is decided. */
+/* Requests of many threads arrive in any order: a request counts as decided when a larger number of
+ * its client is forgotten. */
 TEST(a_request_that_was_overtaken_is_decided_until_larger_ones_are_forgotten)
 {
     open_store();
@@ -216,12 +216,13 @@ TEST(a_request_that_was_overtaken_is_decided_until_larger_ones_are_forgotten)
     CHECK("and done", !is_there("counted"));
     put();
     CHECK_I64("its repeat is known", apply(delete_by(1)).reason, COORD_R_REPLAYED);
-    CHECK_I64("larger than what went", apply(delete_by(2 * STORE_RESULTS_MAX + 1)).code, COORD_OK);
+    CHECK_I64("larger than the forgotten ones", apply(delete_by(2 * STORE_RESULTS_MAX + 1)).code,
+              COORD_OK);
     CHECK("is done", !is_there("counted"));
     put();
-    CHECK_I64("what went comes late", apply(delete_by(STORE_RESULTS_MAX + 1)).reason,
+    CHECK_I64("a forgotten number comes late", apply(delete_by(STORE_RESULTS_MAX + 1)).reason,
               COORD_R_HANDLE);
-    CHECK_I64("and so what is smaller", apply(delete_by(2)).reason, COORD_R_HANDLE);
+    CHECK_I64("and a smaller one", apply(delete_by(2)).reason, COORD_R_HANDLE);
     CHECK("neither is done", is_there("counted"));
     CHECK_I64("the latest is known", apply(delete_by(2 * STORE_RESULTS_MAX)).reason,
               COORD_R_REPLAYED);
@@ -301,6 +302,6 @@ TEST(the_floor_is_in_the_snapshot)
     CHECK_U64("the same state", store_hash(copy), store_hash(store));
     store_close(store);
     store = copy;
-    CHECK_I64("what was forgotten is refused", apply(delete_by(1)).reason, COORD_R_HANDLE);
+    CHECK_I64("a forgotten request is refused", apply(delete_by(1)).reason, COORD_R_HANDLE);
     store_close(store);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges that are looked at in parts, and how much a transaction may look at. */
+/* Ranges that are read in parts, and the limit of what a transaction reads. */
 #include <muster/coord.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static void check_same(const struct query *query)
     want.count = got.count = 0;
     end = query_run(store_keys(store), query, keep, &want);
     CHECK("open", best != NULL);
-    for (int round = 0; round < 2; round++) { /* the second after it was begun again */
+    for (int round = 0; round < 2; round++) { /* the second round after a reset */
         query_best_clear(best);
         keys_seek(store_keys(store), query->range, (uint64_t)query->revision, &cursor);
         while (keys_next(&cursor, &pair)) query_best_add(best, &pair);
@@ -90,8 +90,8 @@ TEST(the_first_of_a_sorted_range_are_those_of_the_whole)
     store_close(store);
 }
 
-/* -- how much a transaction looks at -- */
-static size_t pairs_told;
+/* -- the limit of what a transaction reads -- */
+static size_t pairs_returned;
 
 static void on_begin(struct txn_sink *sink, enum txn_op_kind kind, bool held)
 {
@@ -101,7 +101,7 @@ static void on_begin(struct txn_sink *sink, enum txn_op_kind kind, bool held)
 static void on_pair(struct txn_sink *sink, const struct key_value *pair)
 {
     (void)sink, (void)pair;
-    pairs_told++;
+    pairs_returned++;
 }
 
 static void on_end(struct txn_sink *sink, const struct txn_end *end)
@@ -119,11 +119,12 @@ static enum txn_refusal try_op(struct txn_op op, bool inside)
     uint64_t revision, before = keys_revision(store_keys(store));
     enum txn_refusal refusal;
 
-    pairs_told = 0;
+    pairs_returned = 0;
     if (!inside && !txn_writes(&within)) return txn_read(store, &within, &sink);
     refusal = txn_apply(store, inside ? &txn : &within, &sink, &revision);
     if (refusal)
-        CHECK("nothing was done", keys_revision(store_keys(store)) == before && pairs_told == 0);
+        CHECK("nothing was done",
+              keys_revision(store_keys(store)) == before && pairs_returned == 0);
     return refusal;
 }
 
@@ -164,7 +165,7 @@ TEST(a_transaction_that_looks_at_too_many_keys_is_refused_and_does_nothing)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         for (int inside = 0; inside < 2; inside++) {
             CHECK_U64(cases[i].why, try_op(cases[i].op, inside), cases[i].want);
-            CHECK_SIZE(cases[i].why, pairs_told, cases[i].pairs);
+            CHECK_SIZE(cases[i].why, pairs_returned, cases[i].pairs);
         }
     CHECK_U64("compared", txn_read(store, &compares, NULL), TXN_TOO_LARGE);
     compare.range = half;
@@ -173,7 +174,7 @@ TEST(a_transaction_that_looks_at_too_many_keys_is_refused_and_does_nothing)
     store_close(store);
 }
 
-/* Of the past, keys that were not there then and versions that came since are looked at as well. */
+/* A read of the past also visits keys created since and versions written since. */
 TEST(a_transaction_that_looks_at_too_much_of_the_past_is_refused)
 {
     static const struct key_range one = {{"k/000000", 8}, {"", 0}};
@@ -224,7 +225,7 @@ TEST(a_transaction_that_looks_at_too_much_of_the_past_is_refused)
     store = store_open(&(struct store_options){0});
     for (int i = 0; i < MANY; i++) put(i, i);
     for (int i = 0; i < MANY; i++) put(0, i);
-    CHECK_U64("as thought", keys_revision(store_keys(store)), REWRITTEN);
+    CHECK_U64("as expected", keys_revision(store_keys(store)), REWRITTEN);
     store_apply(store, 1, &compact, &result, NULL);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct txn_op ops[] = {{.kind = TXN_RANGE, .range = cases[i].query},

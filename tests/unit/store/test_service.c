@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's service over virtual I/O: replica, service and server on up to three hosts, time as
- * it is reported. What needs no clock of its own is in tests/integration/store. */
+/* The store's service over virtual I/O: replica, service and server on up to three hosts. Cases
+ * without virtual time are in tests/integration/store. */
 #include <muster/coord.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct node {
     struct io *io;
     char raft[32], grpc[32];
     struct store_service *service;
-    struct trial *other; /* another machine on the same log, as the fleet's tables are */
+    struct trial *other; /* another machine on the same log, like the fleet's tables */
     struct replica *replica;
     struct rpc_server *server;
     struct rpc_channel *channel; /* of the client to it */
@@ -45,7 +45,7 @@ static struct {
     struct sim_host *client;
     struct arena arena;
     uint64_t sequence;
-    uint32_t level; /* what the last replica speaks; 0: as the others */
+    uint32_t level; /* the level of the last replica; 0: as the others */
 } rig;
 
 /* -- the world -- */
@@ -198,7 +198,7 @@ static bool has_leader(void *context)
 
 static struct node *leader(void)
 {
-    CHECK("somebody leads",
+    CHECK("a replica leads",
           find_leader() || sim_wait(rig.sim, has_leader, NULL, WAIT_MS) == SIM_REACHED);
     return find_leader();
 }
@@ -213,7 +213,7 @@ static uint64_t entries(void)
     return replica_status(leader()->replica).last;
 }
 
-/* Nobody reaches anybody. */
+/* Cuts all nodes off from each other. */
 static void cut_all(bool cut)
 {
     for (size_t i = 0; i < rig.count; i++)
@@ -358,7 +358,7 @@ TEST(an_idle_store_writes_nothing_and_one_with_leases_once_a_second)
     close_rig();
 }
 
-TEST(the_clock_stands_still_without_a_leader)
+TEST(the_clock_stops_without_a_leader)
 {
     uint64_t clock;
 
@@ -372,7 +372,7 @@ TEST(the_clock_stands_still_without_a_leader)
     cut_all(false);
     CHECK_U64("it lives on", leases(), 1);
     sim_run_for(rig.sim, 2000);
-    CHECK_U64("for what was left", leases(), 1);
+    CHECK_U64("for the remaining time", leases(), 1);
     sim_run_for(rig.sim, 4000);
     CHECK_U64("and no longer", leases(), 0);
     close_rig();
@@ -408,7 +408,7 @@ TEST(many_that_end_at_once_are_paced)
     close_rig();
 }
 
-TEST(what_is_compacted_is_freed_though_nobody_writes)
+TEST(compacted_versions_are_freed_without_further_writes)
 {
     Muster__V1__CompactRequest compact = MUSTER__V1__COMPACT_REQUEST__INIT;
     uint64_t one;
@@ -475,7 +475,7 @@ static int32_t renew_by(const uint64_t *tokens, size_t count, enum grpc_status *
     return code;
 }
 
-/* Of the claim "k" under lease 1, whose token is `token`: what another token may do to it. */
+/* What another token may do to the claim "k" under lease 1, whose token is `token`. */
 static void check_another_token(uint64_t token, bool refused)
 {
     Muster__V1__CompareAndSetRequest cas = MUSTER__V1__COMPARE_AND_SET_REQUEST__INIT;
@@ -512,14 +512,15 @@ static void check_another_token(uint64_t token, bool refused)
     CHECK_U64("all of it", leases(), 0);
 }
 
-TEST(a_claim_is_changed_by_who_knows_lease_and_token)
+TEST(a_claim_is_changed_only_with_its_lease_and_token)
 {
     open_rig(3, (struct store_service_limits){0});
     check_another_token(lease("k", 1, 60000)->token, true);
     close_rig();
 }
 
-/* The log takes no command with tokens, and those that come are as if none had been said. */
+/* Below the level, the log refuses commands with tokens, and requests with tokens are treated as if
+ * they had none. */
 TEST(tokens_count_once_every_replica_checks_them)
 {
     rig.level = STORE_TOKENS_LEVEL - 1;
@@ -533,7 +534,7 @@ TEST(tokens_count_once_every_replica_checks_them)
 
 /* -- levels -- */
 
-TEST(nothing_is_written_before_every_replica_speaks_the_level)
+TEST(nothing_is_written_before_every_replica_supports_the_level)
 {
     Muster__V1__PutRequest m = MUSTER__V1__PUT_REQUEST__INIT;
     struct answer answer;
@@ -568,7 +569,7 @@ TEST(history_is_compacted_after_its_time)
     CHECK_U64("not yet", keys_compacted(store_keys(store_of(leader()))), 0);
     sim_run_for(rig.sim, 15000);
     uint64_t compacted = keys_compacted(store_keys(store_of(leader())));
-    CHECK("what was there then", compacted >= 11);
+    CHECK("the state of that revision", compacted >= 11);
     sim_run_for(rig.sim, 1000);
     for (size_t i = 0; i < rig.count; i++)
         CHECK_U64("everywhere", keys_compacted(store_keys(store_of(&rig.nodes[i]))), compacted);
@@ -624,7 +625,7 @@ static void write_other(void)
     buf_deinit(&command);
 }
 
-TEST(a_full_store_refuses_what_adds_only)
+TEST(a_full_store_refuses_only_additions)
 {
     Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
     Muster__V1__CompactRequest compact = MUSTER__V1__COMPACT_REQUEST__INIT;
@@ -640,22 +641,22 @@ TEST(a_full_store_refuses_what_adds_only)
         if (got->code) break;
     }
     CHECK("full", made > 5 && made < 25);
-    CHECK_I64("said so", got->code, COORD_UNAVAILABLE);
+    CHECK_I64("reported", got->code, COORD_UNAVAILABLE);
     CHECK_I64("and why", got->reason, COORD_R_QUOTA);
-    CHECK("in words", strstr(got->text, "full"));
+    CHECK("the text", strstr(got->text, "full"));
     del.key = bytes_of("k0");
     CHECK_I64("a deletion works", ask("DeleteRange", &del.base)->code, COORD_OK);
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
     release.lease_id = lease_id(1);
     CHECK_I64("a release, too", ask("Release", &release.base)->code, COORD_OK);
-    CHECK_I64("what adds is refused still: history counts", put("more", 400000)->code,
+    CHECK_I64("additions are still refused: history counts", put("more", 400000)->code,
               COORD_UNAVAILABLE);
-    write_other(); /* fleet tables and members are in the same log, and go on */
+    write_other(); /* fleet tables and members share the log and still work */
     del.range_end = bytes_of("l");
     CHECK_I64("all of them", ask("DeleteRange", &del.base)->code, COORD_OK);
     compact.revision = keys_revision(store_keys(store_of(leader())));
     CHECK_I64("without their history", ask("Compact", &compact.base)->code, COORD_OK);
-    sim_run_for(rig.sim, 5000); /* the leader frees what the deletion itself replaced */
+    sim_run_for(rig.sim, 5000); /* the leader frees the versions that the deletion replaced */
     CHECK_I64("there is room again", put("more", 400000)->code, COORD_OK);
     close_rig();
 }
@@ -669,12 +670,12 @@ TEST(more_than_may_be_under_way_is_refused_by_name_and_the_rest_is_not)
 
     open_rig(3, (struct store_service_limits){0});
     (void)put("k", 1);
-    cut_all(true); /* nothing is done for a while */
+    cut_all(true); /* no proposal is committed for a while */
     m.key = bytes_of("k");
     m.value = (ProtobufCBinaryData){sizeof value, (uint8_t *)value};
     for (int i = 0; i < 100; i++) start(&answers[i], "Put", &m.base);
     m.value.len = 1;
-    start(&small, "Put", &m.base); /* comes last, and has room all the same */
+    start(&small, "Put", &m.base); /* arrives last and still fits */
     sim_run_for(rig.sim, 10000);
     cut_all(false);
     for (int i = 0; i < 100; i++) {
@@ -685,7 +686,7 @@ TEST(more_than_may_be_under_way_is_refused_by_name_and_the_rest_is_not)
             CHECK("or nobody knows", answers[i].err == ERR_UNKNOWN && ++other);
         buf_deinit(&answers[i].bytes);
     }
-    CHECK("what is too much", refused >= 100 - 64 && other > 50);
+    CHECK("over the limit", refused >= 100 - 64 && other > 50);
     CHECK("the small one had room", small.done && small.status != GRPC_RESOURCE_EXHAUSTED);
     buf_deinit(&small.bytes);
     close_rig();
@@ -703,7 +704,7 @@ TEST(a_look_into_the_past_has_a_bound)
     open_rig(1, (struct store_service_limits){0});
     m.revision = put("k/x", 1)->revision;
     store = store_of(leader());
-    for (int i = 0; i < 70000; i++) { /* past the log: it is only about reading */
+    for (int i = 0; i < 70000; i++) { /* without the log, because only reading is tested */
         command.key = str_of(key, (size_t)snprintf(key, sizeof key, "k/%06d", i));
         store_apply(store, store_clock_ns(store), &command, &result, NULL);
     }
@@ -725,7 +726,7 @@ TEST(a_look_into_the_past_has_a_bound)
 
 /* -- waiting -- */
 
-/* Of client n, with a lease of its own choice. */
+/* Acquires for client n with a chosen lease. */
 static void start_acquire_with(struct answer *answer, uint32_t n, uint32_t lease, int64_t wait_ms)
 {
     Muster__V1__AcquireRequest m = MUSTER__V1__ACQUIRE_REQUEST__INIT;
@@ -751,9 +752,9 @@ static void start_acquire(struct answer *answer, uint32_t n, int64_t wait_ms)
     start_acquire_with(answer, n, n, wait_ms);
 }
 
-/* The end of an attempt that nobody waits for any more, behind its repeat in the log: it must not
- * cancel the place, which is the first one's lease though the repeat drew another, nor free the
- * slot that the repeat was answered with in between. `steps`: how far the repeat is when the first
+/* The first attempt, which nobody waits for any more, ends after its repeat in the log. It must not
+ * cancel the place, which has the first attempt's lease although the repeat drew another, nor free
+ * the slot that the repeat got meanwhile. `steps`: progress of the repeat when the first attempt
  * ends. */
 static void end_first_attempt(int steps)
 {
@@ -769,7 +770,8 @@ static void end_first_attempt(int steps)
     release.lease_id = lease_id(1);
     start(&given_back, "Release", &release.base);
     for (int i = 0; i < steps; i++) (void)sim_step(rig.sim);
-    if (!first.done) rpc_call_cancel(first.call); /* or it was answered that another took over */
+    if (!first.done)
+        rpc_call_cancel(first.call); /* otherwise it was answered that another took over */
     wait_answer(&given_back);
     wait_answer(&again);
     sim_run_for(rig.sim, 5000);
@@ -786,9 +788,9 @@ TEST(the_end_of_the_first_attempt_takes_nothing_from_a_repeat_with_another_lease
     for (int steps = 0; steps < 40; steps++) end_first_attempt(steps);
 }
 
-/* In the log: the release that gives the slot to the first attempt, the first attempt's end, which
- * gives it to the next in the queue, and the repeat, which is behind that one. */
-TEST(a_repeat_is_not_told_of_a_slot_that_the_end_of_the_first_attempt_took_back)
+/* The order in the log: the release that gives the slot to the first attempt; the first attempt's
+ * end, which gives the slot to the next in the queue; the repeat, which is behind that one. */
+TEST(a_repeat_does_not_report_a_slot_that_the_end_of_the_first_attempt_freed)
 {
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
     struct answer holder, first, next, given_back, again;
@@ -824,10 +826,10 @@ TEST(a_repeat_is_not_told_of_a_slot_that_the_end_of_the_first_attempt_took_back)
 
 struct watching {
     struct rpc_client_call *call;
-    uint32_t kinds[8], events; /* messages of each kind; events after the last snapshot */
-    uint32_t expired;          /* events of that type */
+    uint32_t kinds[8], events; /* number of messages of each kind; events after the last snapshot */
+    uint32_t expired;          /* number of events of that type */
     uint64_t revision;
-    bool ended, early; /* early: an event named a token that it is older than */
+    bool ended, early; /* early: an event named a token newer than itself */
 };
 
 static void on_message(void *owner, struct rpc_client_call *call, struct str message)
@@ -922,7 +924,7 @@ TEST(too_many_waiting_events_are_a_resync_for_that_watcher_only)
     close_rig();
 }
 
-/* Nobody reads for it: what is sent stays in windows and buffers, then it waits. */
+/* The watch's client does not read: messages fill windows and buffers, then they wait. */
 static void write_past(struct watching *deaf, int count)
 {
     rpc_call_pause(deaf->call);
@@ -932,7 +934,7 @@ static void write_past(struct watching *deaf, int count)
     sim_run_for(rig.sim, 5000);
 }
 
-TEST(what_waits_for_a_watcher_is_bounded_in_bytes)
+TEST(events_queued_for_a_watcher_are_bounded_in_bytes)
 {
     struct watching deaf, keen;
 
@@ -943,13 +945,13 @@ TEST(what_waits_for_a_watcher_is_bounded_in_bytes)
     CHECK_U64("reported so", deaf.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 1);
     CHECK("up to the present", deaf.revision == keys_revision(store_keys(store_of(leader()))));
     CHECK_U64("nobody else", keen.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
-    CHECK_U64("who was sent all", keen.events, 150);
+    CHECK_U64("the watch that got all", keen.events, 150);
     rpc_call_cancel(deaf.call);
     rpc_call_cancel(keen.call);
     close_rig();
 }
 
-TEST(prefixes_of_every_length_are_told_and_no_more_watches_are_open_than_may_be)
+TEST(watches_of_every_prefix_length_report_and_stay_within_the_limit)
 {
     static const char *const prefixes[] = {"", "k", "k/", "k/12", "k/1", "l", "k/123"};
     enum { COUNT = sizeof prefixes / sizeof prefixes[0] };
@@ -973,7 +975,7 @@ TEST(prefixes_of_every_length_are_told_and_no_more_watches_are_open_than_may_be)
     close_rig();
 }
 
-TEST(a_step_of_many_changes_is_made_in_parts_and_told_in_parts)
+TEST(a_step_of_many_changes_is_applied_and_reported_in_parts)
 {
     enum { MANY = 5000 };
     Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
@@ -1007,7 +1009,7 @@ TEST(a_step_of_many_changes_is_made_in_parts_and_told_in_parts)
     close_rig();
 }
 
-TEST(a_restore_amid_a_step_repeats_nothing_and_leaves_nothing_out)
+TEST(a_restore_during_a_step_repeats_and_skips_no_event)
 {
     enum { MANY = 5000 };
     Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
@@ -1028,20 +1030,21 @@ TEST(a_restore_amid_a_step_repeats_nothing_and_leaves_nothing_out)
     start(&answer, "DeleteRange", &del.base);
     sim_run_for(rig.sim, 1000);
     watch_engine_restored(
-        leader()->service->watches); /* as after a snapshot that a follower was sent */
+        leader()->service->watches); /* like after a snapshot that a follower received */
     rpc_call_resume(live.call);
     wait_answer(&answer);
     sim_run_for(rig.sim, 5000);
-    CHECK_U64("not begun anew", live.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
+    CHECK_U64("no restart", live.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
     CHECK_U32("every event once", live.events, MANY);
-    CHECK_U64("not who was between steps", idle.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
+    CHECK_U64("not the watch between two steps",
+              idle.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
     buf_deinit(&answer.bytes);
     rpc_call_cancel(live.call);
     rpc_call_cancel(idle.call);
     close_rig();
 }
 
-/* Past the log, at a time of its own: what the leader would write comes later than that. */
+/* Applies without the log, at a chosen time before the leader's own next entry. */
 static void apply_at(uint64_t clock_ns, const struct store_command *command)
 {
     struct store_machine *store = store_service_machine(leader()->service);
@@ -1063,8 +1066,8 @@ static void apply_at(uint64_t clock_ns, const struct store_command *command)
     buf_deinit(&reply);
 }
 
-/* By a number that is granted anew, whose entry has no revision but that of the end. */
-TEST(the_end_of_a_lease_of_very_many_keys_is_told_as_expiry)
+/* The lease ends because its number is granted again; that entry has no other revision. */
+TEST(the_end_of_a_lease_of_very_many_keys_is_reported_as_expiry)
 {
     enum { MANY = 5000, TTL_MS = 1000 };
     struct store_command grant = {
@@ -1084,7 +1087,7 @@ TEST(the_end_of_a_lease_of_very_many_keys_is_told_as_expiry)
     }
     apply_at(now, &(struct store_command){
                       .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(8), .ttl_ms = 500});
-    apply_at(now + TTL_MS * NS_PER_MS, &grant); /* 8 ends first: 7 is left to the command */
+    apply_at(now + TTL_MS * NS_PER_MS, &grant); /* 8 ends first: 7 is left for the command */
     sim_run_for(rig.sim, 100);
     CHECK_U32("each is put and deleted", watch.events, 2 * MANY);
     CHECK_U32("by its deadline", watch.expired, MANY);
@@ -1092,7 +1095,7 @@ TEST(the_end_of_a_lease_of_very_many_keys_is_told_as_expiry)
     close_rig();
 }
 
-TEST(a_change_of_before_is_not_told_with_the_token_of_a_later_claim_under_the_same_lease)
+TEST(an_earlier_change_is_not_reported_with_the_token_of_a_later_claim_under_the_same_lease)
 {
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
     struct watching watch;
@@ -1100,7 +1103,7 @@ TEST(a_change_of_before_is_not_told_with_the_token_of_a_later_claim_under_the_sa
     open_rig(1, (struct store_service_limits){0});
     (void)lease("k", 1, 60000);
     release.lease_id = lease_id(1);
-    CHECK_I64("given back", ask("Release", &release.base)->code, COORD_OK);
+    CHECK_I64("released", ask("Release", &release.base)->code, COORD_OK);
     CHECK_I64("and had again", lease("k", 1, 60000)->code, COORD_OK);
     start_watch_at(&watch, "muster/", 2);
     CHECK_U64("all three", watch.events, 3);
@@ -1109,7 +1112,7 @@ TEST(a_change_of_before_is_not_told_with_the_token_of_a_later_claim_under_the_sa
     close_rig();
 }
 
-TEST(progress_is_told_when_nothing_is_to_come)
+TEST(progress_is_sent_when_nothing_is_pending)
 {
     struct watching watch;
 

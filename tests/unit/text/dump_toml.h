@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A TOML document as one line of text, so that a table of cases can say what it expects:
- *     a = 1          {a=int:1}
- *     [b.c]          {b={c={}}}
- * Test helper; static so that each test program has its own. */
+/* A TOML document as one line of text, for tables of cases: `a = 1` is {a=int:1}, `[b.c]` is
+ * {b={c={}}}. Static, so that each test program has its own. */
 #ifndef TESTS_UNIT_TEXT_DUMP_TOML_H
 #define TESTS_UNIT_TEXT_DUMP_TOML_H
 #include <inttypes.h>

@@ -87,7 +87,7 @@ static const struct {
      "line 1, column 7: invalid token near 'x'"},
 };
 
-TEST(what_is_not_strict_json_is_refused_with_its_place)
+TEST(anything_but_strict_json_is_refused_with_its_place)
 {
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         struct json *json = (struct json *)&json;
@@ -109,7 +109,7 @@ TEST(size_and_depth_are_bounded)
     CHECK_OK("to the byte", json_open(STR("[1,2]"), 5, &json, &note));
     json_close(json);
     CHECK_ERR("one byte more", json_open(STR("[1,2]"), 4, &json, &note), ERR_TOO_LARGE);
-    CHECK_TEXT("says both sizes", note.text, "5 bytes of JSON are more than the limit of 4");
+    CHECK_TEXT("names both sizes", note.text, "5 bytes of JSON are more than the limit of 4");
     buf_init(&text, ROOM);
     for (int i = 0; i < JSON_DEPTH_MAX; i++) buf_append_c(&text, i % 2 ? "[" : "{\"[\\\"{\":");
     for (int i = JSON_DEPTH_MAX - 1; i >= 0; i--) buf_append_c(&text, i % 2 ? "]" : "}");
@@ -123,7 +123,7 @@ TEST(size_and_depth_are_bounded)
     for (int i = 0; i <= JSON_DEPTH_MAX; i++) buf_append_byte(&text, '[');
     for (int i = 0; i <= JSON_DEPTH_MAX; i++) buf_append_byte(&text, ']');
     CHECK_ERR("one deeper", json_open(buf_peek(&text), ROOM, &json, &note), ERR_TOO_LARGE);
-    CHECK_TEXT("says so", note.text, "line 2: nested deeper than 128 levels");
+    CHECK_TEXT("the message", note.text, "line 2: nested deeper than 128 levels");
     buf_clear(&text);
     for (int i = 0; i < 1000; i++) buf_append_c(&text, i ? ",[{}]" : "[[{}]");
     buf_append_byte(&text, ']');
@@ -166,15 +166,15 @@ TEST(a_typed_field_is_read_or_the_note_says_what_is_wrong)
     CHECK_SIZE("items", json_count(inner), 0);
 
     CHECK_ERR("wrong kind", json_get_i64(json, "name", &i64, &note), ERR_INVALID);
-    CHECK_TEXT("says so", note.text, "field 'name': expected integer, got string");
+    CHECK_TEXT("the message", note.text, "field 'name': expected integer, got string");
     CHECK_ERR("a real is no integer", json_get_u64(json, "spec.ratio", &u64, &note), ERR_INVALID);
-    CHECK_TEXT("says so", note.text, "field 'spec.ratio': expected integer, got real");
+    CHECK_TEXT("the message", note.text, "field 'spec.ratio': expected integer, got real");
     CHECK_ERR("negative", json_get_u64(json, "spec.low", &u64, &note), ERR_INVALID);
-    CHECK_TEXT("says so", note.text, "field 'spec.low': expected 0 or more, got -1");
+    CHECK_TEXT("the message", note.text, "field 'spec.low': expected 0 or more, got -1");
     CHECK_ERR("null is a kind", json_get_string(json, "spec.none", &text, &note), ERR_INVALID);
-    CHECK_TEXT("says so", note.text, "field 'spec.none': expected string, got null");
+    CHECK_TEXT("the message", note.text, "field 'spec.none': expected string, got null");
     CHECK_ERR("missing", json_get_bool(json, "spec.off", &truth, &note), ERR_NOT_FOUND);
-    CHECK_TEXT("says so", note.text, "field 'spec.off': missing");
+    CHECK_TEXT("the message", note.text, "field 'spec.off': missing");
     CHECK_ERR("past the end", json_get_object(json, "items.2", &inner, &note), ERR_NOT_FOUND);
     CHECK_ERR("no index", json_get_object(json, "items.x", &inner, &note), ERR_NOT_FOUND);
     CHECK_ERR("through a string", json_get_i64(json, "name.x", &i64, &note), ERR_NOT_FOUND);

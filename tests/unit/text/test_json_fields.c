@@ -104,7 +104,7 @@ TEST(every_kind_of_member_is_read_and_outlives_the_document)
     CHECK_I64("given", w.rows[0].skew, -5);
     CHECK_I64("as usual", w.rows[1].skew, 1);
     CHECK_STR("a row inside", w.inner.name, STR("i"));
-    CHECK_I64("what it was before", w.inner.skew, 7);
+    CHECK_I64("the earlier value", w.inner.skew, 7);
     CHECK_U32("by a function", w.twice, 42);
     CHECK_OK("any capitals", read("{\"Colour\":\"RED\"}", &table, &w));
     CHECK_U32("word", w.colour, RED);

@@ -117,11 +117,11 @@ TEST(levels_are_counted)
     buf_clear(&out);
     tokens(str_of(text, JSON_SCAN_DEPTH + 1), 7, 10, &out, &note);
     CHECK("too deep", str_ends(buf_peek(&out), STR("!TOO_LARGE")));
-    CHECK_TEXT("said where", note.text, "offset 128: nested too deep");
+    CHECK_TEXT("with the place", note.text, "offset 128: nested too deep");
     buf_deinit(&out);
 }
 
-TEST(texts_stand_in_the_bytes_when_they_can)
+TEST(texts_point_into_the_bytes_when_possible)
 {
     struct str bytes = STR("[\"plain\",\"\\u0041\"]"), all = bytes, word = STR_EMPTY;
     enum json_token token;

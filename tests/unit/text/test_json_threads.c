@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jansson's allocator is set once for the process, and a mark is kept per thread (text/json.c): one
- * thread's lack of memory is not another's. ThreadSanitizer judges the mark; jansson itself is not
- * instrumented, so that its allocator is set only once is not proved here. */
+/* jansson's allocator is set once for the process, and the out-of-memory mark is kept per thread
+ * (text/json.c): one thread's failure does not affect another. ThreadSanitizer checks the mark.
+ * jansson is not instrumented, so this test does not prove that its allocator is set only once. */
 #include <pthread.h>
 
 #include "lib/test.h"

@@ -227,7 +227,7 @@ TEST(random_bytes_make_valid_json_on_one_line)
         json_t *back;
         prng_fill(&prng, bytes, len);
         begin(&w, NDJSON_LINE);
-        /* jansson, the judge here, reads no key that holds NUL */
+        /* jansson reads the result; it accepts no key with NUL */
         ndjson_string(&w, str_of(bytes, strnlen(bytes, len)), str_of(bytes, len));
         CHECK_OK("written", ndjson_end(&w));
         CHECK_SIZE("one line", str_find(buf_peek(&out), '\n'), out.len - 1);
@@ -239,7 +239,7 @@ TEST(random_bytes_make_valid_json_on_one_line)
     }
 }
 
-/* A line with everything in it, for the limits below. */
+/* Writes a line with every kind of value, for the limits below. */
 static enum err put_sample(struct buf *into, enum ndjson_style style)
 {
     struct ndjson w;
@@ -292,7 +292,7 @@ TEST(too_deep_is_refused_and_the_rest_of_the_calls_do_nothing)
     ndjson_open_array(&w, (NDJSON_DEPTH_MAX - 1) % 3 ? NDJSON_ITEM : STR("k"));
     ndjson_u64(&w, STR("ignored"), 1);
     ndjson_close_object(&w);
-    CHECK_ERR("said at the end", ndjson_end(&w), ERR_TOO_LARGE);
+    CHECK_ERR("reported at the end", ndjson_end(&w), ERR_TOO_LARGE);
     CHECK_SIZE("nothing written", out.len, 0);
     buf_deinit(&out);
 }

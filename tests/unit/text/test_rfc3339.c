@@ -84,7 +84,7 @@ TEST(a_fraction_is_cut_to_the_digits_asked_for)
     }
 }
 
-TEST(what_is_no_time_is_refused)
+TEST(an_invalid_time_is_refused)
 {
     static const char *const bad[] = {"",
                                       "2026-06-01",
@@ -121,7 +121,7 @@ TEST(what_is_no_time_is_refused)
 
 /* -- wall time -- */
 
-/* The numbers are from Python's datetime. */
+/* The numbers come from Python's datetime. */
 TEST(wall_time_prints_as_rfc_3339)
 {
     static const struct {
@@ -153,7 +153,7 @@ TEST(wall_time_prints_as_rfc_3339)
     }
 }
 
-/* Every day of four centuries, with a calendar kept by counting. */
+/* Every day of four centuries; the test counts its own calendar. */
 TEST(every_day_of_a_full_cycle)
 {
     static const unsigned lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};

@@ -9,7 +9,7 @@
 
 enum { MEMORY = 1 << 20 };
 
-/* Reads `input` and checks the one-line picture of what came out. */
+/* Reads `input` and checks the document as one line. */
 static void check_reads(const char *why, struct str input, const char *want)
 {
     struct toml *document = NULL;
@@ -171,7 +171,7 @@ TEST(every_form_of_toml_1_0_is_read)
         check_reads(good[i].why, str_from(good[i].input), good[i].want);
 }
 
-/* `note` is the sentence after "line L, column C: ", or its beginning. */
+/* `note` is the message after "line L, column C: ", or its beginning. */
 static const struct {
     const char *why, *input;
     uint32_t line, column;
@@ -461,7 +461,7 @@ TEST(memory_is_bounded_by_the_caller)
 
     CHECK_ERR("input past the limit", toml_open(STR("a = 12345"), 8, &document, NULL, &note),
               ERR_TOO_LARGE);
-    CHECK_TEXT("says both sizes", note.text,
+    CHECK_TEXT("names both sizes", note.text,
                "line 1, column 1: the file has 9 bytes and may have 8");
     CHECK_ERR("no room for a document", toml_open(STR("a = 1"), 64, &document, NULL, &note),
               ERR_TOO_LARGE);
@@ -473,7 +473,7 @@ TEST(memory_is_bounded_by_the_caller)
         err = toml_open(buf_peek(&input), limit, &document, &where, &note);
         if (!err) break;
         CHECK_ERR("the arena's ceiling is a limit, not a lack of memory", err, ERR_TOO_LARGE);
-        CHECK_HAS("and says so", note.text, "bytes of memory it may use");
+        CHECK_HAS("and the message", note.text, "bytes of memory it may use");
         CHECK("with the place it came to", where.line > 1 && where.column > 1);
         refused++;
     }
@@ -616,19 +616,19 @@ TEST(getters_refuse_another_type_and_point_at_it)
     CHECK_STR("and the output untouched", text, STR("untouched"));
     CHECK_ERR("a table is no truth", toml_find_bool(root, "server.tls", &truth, &note),
               ERR_INVALID);
-    CHECK_TEXT("says so", note.text,
+    CHECK_TEXT("the message", note.text,
                "line 5, column 1: 'server.tls' must be true or false, not a table");
     CHECK_ERR("an array is no number", toml_double(toml_find(root, "peer"), &real, &note),
               ERR_INVALID);
-    CHECK_TEXT("says so", note.text, "line 7, column 3: 'peer' must be a number, not an array");
+    CHECK_TEXT("the message", note.text, "line 7, column 3: 'peer' must be a number, not an array");
     CHECK_ERR("a float is no integer",
               toml_i64(toml_next(toml_first(toml_find(root, "server.weights"))), &number, &note),
               ERR_INVALID);
-    CHECK_TEXT("says which", note.text,
+    CHECK_TEXT("names it", note.text,
                "line 6, column 17: 'server.weights[1]' must be an integer, not a float");
     CHECK_ERR("a string is no date", toml_datetime(toml_find(root, "title"), &time, &note),
               ERR_INVALID);
-    CHECK_TEXT("says so", note.text,
+    CHECK_TEXT("the message", note.text,
                "line 1, column 9: 'title' must be a date or time, not a string");
     CHECK_ERR("absent", toml_find_i64(root, "server.prot", &number, &note), ERR_NOT_FOUND);
     CHECK_TEXT("names the path", note.text, "'server.prot' is missing");

@@ -81,7 +81,7 @@ TEST(clipping_cuts_no_sequence)
         CHECK_SIZE("the longest that fits", utf8_clip(text, max).len, want[max]);
 }
 
-TEST(what_steers_a_terminal_or_turns_the_writing_is_a_control)
+TEST(terminal_and_bidi_controls_count_as_controls)
 {
     static const uint32_t controls[] = {0,      '\n',   0x1f,   0x7f,   0x9b,  0x61c,
                                         0x200e, 0x2028, 0x202e, 0x2069, 0xfeff};

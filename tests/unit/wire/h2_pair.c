@@ -169,7 +169,7 @@ enum err h2_pair_feed(struct h2_pair *pair, struct h2_peer *to, struct str bytes
 {
     while (bytes.len > 0) {
         size_t n = piece(pair, bytes.len);
-        /* A copy of exactly that size, so that a read past its end is seen. */
+        /* A copy of exactly that size, so that ASan sees a read past the end. */
         char *exact = malloc(n);
         if (!exact) return ERR_NOMEM;
         memcpy(exact, bytes.at, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server and a client connection joined in memory, for tests: every byte one gathers is fed to
- * the other, whole or cut as the test likes. Each side keeps what was reported to it, per stream and as a
- * log. Also hand-made frames, for what a well-bred peer would never send. */
+/* A server and a client connection joined in memory: the output of each is fed to the other, whole
+ * or cut as the test chooses. Each side records its events, per stream and as a log. Also hand-made
+ * frames that no correct peer sends. */
 #ifndef TESTS_UNIT_WIRE_H2_PAIR_H
 #define TESTS_UNIT_WIRE_H2_PAIR_H
 #include "base/buf.h"
@@ -21,9 +21,10 @@ struct seen { /* of one stream */
 struct h2_peer {
     struct h2 *h2;
     enum h2_side side;
-    struct seen *seen;  /* SEEN_MAX of them, by stream / 2; the last is for all above */
-    struct buf log;     /* one line per event; data of one stream in a row is one line */
-    int32_t log_stream; /* whose data line is still open */
+    struct seen
+        *seen;      /* SEEN_MAX elements, by stream / 2; the last one is for all higher streams */
+    struct buf log; /* one line per event; consecutive data of one stream is one line */
+    int32_t log_stream; /* the stream whose data line is still open */
     size_t log_data;
     bool hold; /* do not consume */
     unsigned goaways, acks, reported;
@@ -32,7 +33,7 @@ struct h2_peer {
     uint64_t ack_token;
     enum err err; /* of the last feed */
     size_t fed;
-    /* What the test's own service does; each may be NULL. Called after the record was made. */
+    /* Hooks of the test's service; each may be NULL. Called after the event was recorded. */
     void (*on_headers)(struct h2_peer *p, int32_t stream, const struct h2_header *headers,
                        size_t count, bool trailers, bool end);
     void (*on_data)(struct h2_peer *p, int32_t stream, struct str bytes);
@@ -45,7 +46,7 @@ struct h2_pair {
     struct h2_peer server, client;
     mono_time now;
     struct prng prng;
-    size_t piece_max; /* 0: whole; else 1..piece_max at random; 1: byte by byte */
+    size_t piece_max; /* 0: whole; otherwise random pieces of 1..piece_max bytes; 1: byte by byte */
     bool quiet_log;
 };
 
@@ -57,13 +58,13 @@ void h2_log_flush(struct h2_peer *p);
 enum err h2_pair_open(struct h2_pair *pair, const struct h2_limits *server,
                       const struct h2_limits *client);
 void h2_pair_close(struct h2_pair *pair);
-/* Everything from `from` to `to`, once; true when a byte moved. */
+/* Moves all output of `from` to `to` once; true when a byte moved. */
 bool h2_pair_carry(struct h2_pair *pair, struct h2_peer *from, struct h2_peer *to);
-/* Until nobody has anything to say. False: it did not end. */
+/* Moves output until neither side has any. False: it did not end. */
 bool h2_pair_pump(struct h2_pair *pair);
 enum err h2_pair_feed(struct h2_pair *pair, struct h2_peer *to, struct str bytes);
 
-/* A service: echoes data as it comes and ends with trailers when the peer ends. */
+/* A service that echoes data as it arrives and sends trailers when the peer ends. */
 void h2_echo(struct h2_peer *server);
 /* A request with gRPC's usual headers. */
 enum err h2_call(struct h2_peer *client, const char *path, bool end, int32_t *ret_stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads messages for a foreign judge: each line "TYPE HEX" in, "ok HEX" (the message written again)
- * or "ERR_NAME note" out. test_proto.py drives it. */
+/* Reads messages for an independent check: each line "TYPE HEX" in, "ok HEX" (the message written
+ * again) or "ERR_NAME note" out. test_proto.py runs it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -53,7 +53,7 @@ static const struct {
     {"bigfleet.v1alpha1.CapacityProvider.list", NULL},
     {"bigfleet.v1alpha1xMachine", NULL},
     {"Machine", NULL},
-    {"muster.test.v1.Echo", NULL}, /* the product does not show the test service */
+    {"muster.test.v1.Echo", NULL}, /* the product does not contain the test service */
 };
 
 TEST(a_symbol_leads_to_its_file)
@@ -109,9 +109,9 @@ TEST(bytes_that_are_no_set_hold_nothing)
 {
     struct str set = descriptors_product(), file;
 
-    /* Cut anywhere: what is still whole is found, nothing is read past the end. */
+    /* At every cut, the complete part is found and nothing is read past the end. */
     for (size_t len = 0; len < set.len; len += 97) {
-        char *copy = malloc(len ? len : 1); /* of just that size */
+        char *copy = malloc(len ? len : 1); /* of exactly that size */
         enum err err;
         memcpy(copy, set.at, len);
         err = descriptors_find_symbol(str_of(copy, len), STR("rollout.transport.v1.Work"), &file);

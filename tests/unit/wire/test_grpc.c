@@ -29,8 +29,7 @@ TEST(head_is_a_flag_and_a_big_endian_length)
     CHECK_STR("empty", str_of(head, 5), STR("\0\0\0\0\0"));
 }
 
-/* Three messages, one of them empty, in pieces of every size. */
-/* Gathers a message from its pieces, as the owners of readers do. */
+/* Collects a message from its pieces, as the owners of readers do. */
 static enum err gather(struct grpc_reader *r, struct str *bytes, struct buf *message,
                        bool *ret_whole)
 {
@@ -334,7 +333,7 @@ TEST(bad_escapes_stay_as_they_are)
 {
     for (size_t i = 0; i < ARRAY_LEN(escapes); i++) {
         struct str text = escapes[i].text;
-        char *exact = malloc(text.len); /* so that a look past the end is seen */
+        char *exact = malloc(text.len); /* so that ASan sees a read past the end */
         struct buf out;
         memcpy(exact, text.at, text.len);
         buf_init(&out, 100);
@@ -351,7 +350,7 @@ static const struct {
     const char *text;
     struct str bytes;
     enum err err;
-    bool canonical; /* what we would write */
+    bool canonical; /* the form that muster writes */
 } bins[] = {
     {"", {"", 0}, ERR_OK, true},
     {"Zg", {"f", 1}, ERR_OK, true},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two connections joined in memory: calls of every shape, flow control both ways, ends of every
- * kind, and draining. What abuse meets is in test_h2_guard.c. */
+/* Two connections joined in memory: calls of every shape, flow control both ways, every kind of
+ * end, and draining. Limits against abuse are in test_h2_guard.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,7 +212,7 @@ TEST(thousand_streams_at_once)
     int32_t stream;
 
     start(&(struct h2_limits){.streams_max = STREAMS}, NULL);
-    pump(); /* the server's limit becomes known */
+    pump(); /* now the client knows the server's limit */
     for (int i = 0; i < STREAMS; i++) {
         struct str bytes = str_of(body, (size_t)snprintf(body, sizeof body, "body of %d", i));
         CHECK_OK("request", h2_call(&pair.client, "/a.B/C", false, &stream));
@@ -295,7 +295,7 @@ TEST(consuming_opens_the_connection_for_other_streams)
     pump();
     CHECK_OK("b's body", h2_send(pair.client.h2, b, &part, 1));
     pump();
-    CHECK_SIZE("b is held back by what a has not consumed", at_server(b)->data.len, 10000);
+    CHECK_SIZE("b is blocked by the bytes that a has not consumed", at_server(b)->data.len, 10000);
     h2_consume(pair.server.h2, a, sizeof bytes);
     pump();
     CHECK_SIZE("b goes on", at_server(b)->data.len, sizeof bytes);
@@ -345,7 +345,7 @@ TEST(consuming_more_than_came_opens_nothing)
     CHECK_OK("body", h2_send(pair.client.h2, stream, &part, 1));
     CHECK_OK("body", h2_send(pair.client.h2, stream, &part, 1));
     pump();
-    CHECK_SIZE("one window beyond what was consumed", at_server(1)->data.len, 50000 + WINDOW);
+    CHECK_SIZE("one window beyond the consumed bytes", at_server(1)->data.len, 50000 + WINDOW);
     stop();
 }
 
@@ -370,7 +370,7 @@ TEST(window_of_a_stream_that_ended_is_not_opened)
     stop();
 }
 
-/* Sends from on_writable until it is all out, as a handler would. */
+/* Sends from on_writable until everything is sent, as a handler does. */
 struct bulk {
     size_t left, piece;
 };
@@ -444,7 +444,8 @@ TEST(trailers_that_wait_for_a_window_are_no_unread_answer)
     stop();
 }
 
-/* Each message is refused at first; the total bound holds them back, and each is called again. */
+/* Each message is refused at first: the total limit blocks all streams, and each gets on_writable
+ * later. */
 TEST(total_bound_holds_all_streams_and_wakes_each)
 {
     enum { STREAMS = 64 };
@@ -518,7 +519,7 @@ TEST(streams_whose_client_never_reads_cost_a_bounded_amount)
     CHECK("requests reach the server", h2_pair_carry(&pair, &pair.client, &pair.server));
     for (stream = 1; stream < 2 * STREAMS; stream += 2)
         CHECK_OK("answer", h2_answer(&pair.server, stream));
-    for (int round = 0; round < 100; round++) { /* 100 MiB are offered; nothing is ever taken */
+    for (int round = 0; round < 100; round++) { /* 100 MiB are offered; the peer takes nothing */
         for (stream = 1; stream < 2 * STREAMS; stream += 2)
             full += h2_send(pair.server.h2, stream, &part, 1) == ERR_FULL;
     }
@@ -539,7 +540,7 @@ TEST(message_that_can_never_fit_differs_from_one_that_must_wait)
     CHECK_OK("request", h2_call(&pair.client, "/a.B/C", false, &stream));
     CHECK_ERR("never", h2_send(pair.client.h2, stream, &part, 1), ERR_TOO_LARGE);
     CHECK_ERR("nor in parts", h2_send(pair.client.h2, stream, halves, 2), ERR_TOO_LARGE);
-    CHECK_SIZE("room is what fits", h2_send_room(pair.client.h2, stream), 5000);
+    CHECK_SIZE("the reported room fits", h2_send_room(pair.client.h2, stream), 5000);
     part.len = 5000;
     CHECK_OK("exactly", h2_send(pair.client.h2, stream, &part, 1));
     part.len = 1;
@@ -574,7 +575,7 @@ TEST(reset_from_inside_an_event_silences_the_stream)
     CHECK_U64("no end either", at_server(1)->ends, 0);
     CHECK_U64("closed once", at_server(1)->closed, 1);
     CHECK_U64("with our code", at_server(1)->code, H2_INTERNAL_ERROR);
-    CHECK_U64("as the client hears", at_client(1)->code, H2_INTERNAL_ERROR);
+    CHECK_U64("the code at the client", at_client(1)->code, H2_INTERNAL_ERROR);
     CHECK_U64("once", at_client(1)->closed, 1);
     stop();
 }
@@ -585,7 +586,7 @@ static void reset_in_data(struct h2_peer *p, int32_t stream, struct str bytes)
     h2_reset(p->h2, stream, H2_CANCEL);
 }
 
-/* The rest of a frame whose first bytes drew the reset is on its way already. */
+/* The rest of the frame whose first bytes caused the reset is already in flight. */
 TEST(reset_in_the_middle_of_a_frame_silences_its_rest)
 {
     struct str body = STR("a body that comes byte by byte");
@@ -642,7 +643,7 @@ TEST(events_of_sending_come_when_all_is_gathered)
 static char of_a, of_b;
 static void *bound_at_close[2];
 
-/* The first end that is reported takes the owner's own away from the stream that ends next. */
+/* The first reported end clears the user data of the stream that ends next. */
 static void note_bound(struct h2_peer *p, int32_t stream, uint32_t code)
 {
     bool first = !bound_at_close[0];
@@ -652,7 +653,7 @@ static void note_bound(struct h2_peer *p, int32_t stream, uint32_t code)
     if (first) h2_bind(p->h2, stream + 2, NULL);
 }
 
-TEST(what_is_bound_to_a_stream_stays_until_its_end_was_reported)
+TEST(user_data_of_a_stream_stays_until_its_end_was_reported)
 {
     int32_t a, b;
 
@@ -714,7 +715,7 @@ TEST(request_cancelled_before_it_was_sent_never_leaves)
     pump();
     CHECK_U64("reported once", at_client(a)->closed, 1);
     CHECK_U64("our code", at_client(a)->code, H2_CANCEL);
-    CHECK_U64("the server never heard of it", at_server(a)->headers, 0);
+    CHECK_U64("the server never saw it", at_server(a)->headers, 0);
     CHECK_U64("but of the other", at_server(b)->headers, 1);
     stop();
 }
@@ -724,7 +725,7 @@ TEST(streams_above_the_servers_limit_are_refused_not_served)
     int32_t stream;
 
     start(&(struct h2_limits){.streams_max = 5}, NULL);
-    for (int i = 0; i < 8; i++) /* before the limit is known here */
+    for (int i = 0; i < 8; i++) /* before this side knows the limit */
         CHECK_OK("request", h2_call(&pair.client, "/a.B/C", true, &stream));
     pump();
     for (stream = 1; stream <= 15; stream += 2) {
@@ -752,7 +753,7 @@ TEST(draining_in_two_steps_loses_no_call)
     pump();
     CHECK_U64("announced", pair.client.goaways, 1);
     CHECK_I64("with no bound yet", pair.client.goaway_last, INT32_MAX);
-    CHECK_U64("what was under way is served", at_server(between)->headers, 1);
+    CHECK_U64("running calls are served", at_server(between)->headers, 1);
     CHECK_ERR("no new call", h2_call(&pair.client, "/a.B/C", true, &after), ERR_CLOSED);
     CHECK("both live on", !h2_is_over(pair.server.h2) && !h2_is_over(pair.client.h2));
     h2_go_away(pair.server.h2, H2_NO_ERROR);
@@ -760,7 +761,7 @@ TEST(draining_in_two_steps_loses_no_call)
     CHECK_I64("final: the last one served", pair.client.goaway_last, between);
     h2_go_away(pair.server.h2, H2_NO_ERROR);
     pump();
-    CHECK_U64("a third says nothing", pair.client.goaways, 2);
+    CHECK_U64("a third has no effect", pair.client.goaways, 2);
     h2_echo(&pair.server);
     for (int32_t stream = before; stream <= between; stream += 2) {
         CHECK_OK("answer", h2_answer(&pair.server, stream));
@@ -782,7 +783,7 @@ TEST(stream_that_arrives_after_the_final_step_is_refused)
     pump();
     CHECK_OK("b", h2_call(&pair.client, "/a.B/C", false, &b));
     h2_go_away(pair.server.h2, H2_NO_ERROR);
-    h2_go_away(pair.server.h2, H2_NO_ERROR); /* decided, not yet sent, when b arrives */
+    h2_go_away(pair.server.h2, H2_NO_ERROR); /* decided but not yet sent when b arrives */
     pump();
     CHECK_U64("b was not reported", at_server(b)->headers, 0);
     CHECK_U64("b is known apart from failed", at_client(b)->code, H2_REFUSED_STREAM);
@@ -819,7 +820,7 @@ TEST(client_that_goes_away_finishes_what_it_began)
     h2_go_away(pair.client.h2, H2_NO_ERROR);
     CHECK_ERR("no more", h2_call(&pair.client, "/a.B/C", true, &b), ERR_CLOSED);
     pump();
-    CHECK_U64("the server hears of it", pair.server.goaways, 1);
+    CHECK_U64("the server received it", pair.server.goaways, 1);
     CHECK_OK("end", h2_send_end(pair.client.h2, a));
     pump();
     CHECK_TEXT("completed", at_client(a)->grpc_status, "0");
@@ -879,11 +880,11 @@ TEST(headers_that_http2_cannot_carry_are_refused_here)
                       header_cases[i].want);
     }
     pump();
-    CHECK_U64("what passed, arrived", pair.server.reported, 5);
+    CHECK_U64("the accepted bytes arrived", pair.server.reported, 5);
     stop();
 }
 
-TEST(headers_past_what_one_block_may_hold_are_refused_here)
+TEST(headers_larger_than_one_block_are_refused_locally)
 {
     static char long_value[61 << 10];
     struct h2_header one = {STR("a"), {long_value, sizeof long_value}};
@@ -943,8 +944,8 @@ TEST(options_that_contradict_each_other_are_refused)
     h2_close(NULL);
 }
 
-/* An operator hears of ten thousand machines at once, and of one a second from then on. */
-TEST(what_a_busy_moment_left_behind_is_not_kept_for_ever)
+/* An operator receives ten thousand machines at once, and one a second from then on. */
+TEST(memory_of_a_busy_moment_is_released)
 {
     struct str part = STR("a frame as small as most");
     int32_t stream;

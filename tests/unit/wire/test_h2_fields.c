@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a header field costs on the wire, first and later: which go into the peer's header table
- * whole, which by name, and which never. And that each arrives as it was given. */
+/* The size of a header field on the wire, first and later: which fields enter the peer's header
+ * table whole, which by name, and which never. Each field arrives unchanged. */
 #include <string.h>
 
 #include "h2_pair.h"
 #include "lib/test.h"
 
 static struct h2_pair pair;
-static struct h2_header expected; /* of the request that is under way */
+static struct h2_header expected; /* of the request in flight */
 static unsigned arrived;
 
 static void look(struct h2_peer *p, int32_t stream, const struct h2_header *headers, size_t count,
@@ -28,8 +28,8 @@ static void answer(struct h2_peer *p, int32_t stream, const struct h2_header *he
     CHECK_OK("answer", h2_respond(p->h2, stream, &status, 1, true));
 }
 
-/* Bytes of a request with this field beside four that are in the table. What the
- * caller's texts were is overwritten before the request leaves. */
+/* Size of a request with this field beside four fields that are in the table. The caller's texts
+ * are overwritten before the request is sent. */
 static size_t request(struct str name, struct str value)
 {
     char own_name[64], own_value[64];
@@ -58,7 +58,7 @@ static size_t request(struct str name, struct str value)
     buf_deinit(&out);
     CHECK_U64("arrived as it was given", arrived, 1);
     CHECK("the two come to rest", h2_pair_pump(&pair));
-    return len - 9 - 4; /* the head of its frame; what is in the table */
+    return len - 9 - 4; /* minus the frame's head and the four indexed fields */
 }
 
 static void start(void)
@@ -66,7 +66,7 @@ static void start(void)
     CHECK_OK("both open", h2_pair_open(&pair, NULL, NULL));
     CHECK("the two come to rest", h2_pair_pump(&pair));
     pair.server.on_headers = answer;
-    request(STR("te"), STR("trailers")); /* brings the authority into the table */
+    request(STR("te"), STR("trailers")); /* puts the authority into the table */
 }
 
 enum kept { WHOLE, BY_NAME, NOT };
@@ -88,7 +88,7 @@ static const struct {
     {"a secret", {"authorization", 13}, {"Bearer hunter2", 14}, NOT},
 };
 
-TEST(fields_go_into_the_peers_table_as_their_kind_says)
+TEST(fields_enter_the_peers_table_by_their_kind)
 {
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         size_t first, second, third;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What abuse meets: every limit is reached, answered with GOAWAY on that connection, and what stays
- * below it is served. Frames are made by hand; the time is the test's. */
+/* Limits against abuse: every limit is reached and answered with GOAWAY on that connection, and
+ * requests below it are served. Frames are hand-made; the test sets the time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@ enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY
 enum { UNKNOWN_TYPE = 0xee, PADDED = 8, END_HEADERS = 4, END_STREAM = 1, ACK = 1 };
 enum { TCP_PIECE = 16 << 10, WIRE_MAX = 64 << 20, FRAME_SIZE_ERROR = 6 };
 
-static struct h2_pair pair; /* its client never speaks here */
-static struct buf wire;     /* what our rude client sends */
+static struct h2_pair pair; /* its client sends nothing here */
+static struct buf wire;     /* bytes of the misbehaving client */
 
 static void start(const struct h2_limits *limits)
 {
@@ -27,7 +27,8 @@ static void stop(void)
     h2_pair_close(&pair);
 }
 
-/* Feeds what was made, in pieces as a socket gives them. The output is taken, as an owner would. */
+/* Feeds the frames in pieces as a socket delivers them, and consumes the output, as an owner does.
+ * */
 static enum err send_wire(void)
 {
     struct str rest = buf_peek(&wire);
@@ -47,7 +48,7 @@ static enum err send_wire(void)
     return err;
 }
 
-/* The error code of the GOAWAY in what is still to be sent; UINT32_MAX when there is none. */
+/* The error code of the pending GOAWAY; UINT32_MAX when there is none. */
 static uint32_t goaway_code(void)
 {
     struct buf out;
@@ -66,7 +67,7 @@ static uint32_t goaway_code(void)
     return code;
 }
 
-/* What follows a refusal, whatever it was for. */
+/* Checks the state after any refusal. */
 static void check_denied(const char *why, enum err err)
 {
     CHECK_ERR(why, err, ERR_DENIED);
@@ -92,7 +93,8 @@ static void raw_reset(int32_t stream)
     raw_frame(&wire, RST_STREAM, 0, stream, STR("\0\0\0\x08"));
 }
 
-/* -- floods: n are borne, one more is not, and a minute later the count is new -- */
+/* -- floods: n frames are accepted, one more is not, and after a minute the count starts again --
+ * */
 
 static void flood_ping(uint32_t i)
 {
@@ -161,7 +163,9 @@ static void flood_idle_resets(uint32_t i)
 
 static void flood_goaway(uint32_t i)
 {
-    if (i == 0) raw_request(&wire, 1, false); /* without a stream the first would end it all */
+    if (i == 0)
+        raw_request(&wire, 1,
+                    false); /* without a stream the first GOAWAY would end the connection */
     raw_frame(&wire, GOAWAY, 0, 0, STR("\0\0\0\0\0\0\0\0"));
 }
 
@@ -200,7 +204,7 @@ TEST(every_flood_is_borne_up_to_its_limit_and_answered_past_it)
     }
 }
 
-TEST(next_minute_counts_anew)
+TEST(the_next_minute_starts_a_new_count)
 {
     for (size_t i = 0; i < ARRAY_LEN(floods); i++) {
         uint32_t next = 0, n = floods[i].limit;
@@ -214,7 +218,8 @@ TEST(next_minute_counts_anew)
     }
 }
 
-/* The whole flood in one piece: it stops in the middle, and what was queued by then is bounded. */
+/* The whole flood in one piece: the connection stops in the middle, and its queued output is
+ * bounded. */
 TEST(flood_in_one_piece_is_stopped_inside_it)
 {
     for (size_t i = 0; i < ARRAY_LEN(floods); i++) {
@@ -235,7 +240,7 @@ TEST(pings_between_data_are_keep_alive)
         flood_ping(i);
         if (i % 40 == 0) raw_frame(&wire, DATA, 0, 1, STR("beat"));
     }
-    CHECK_OK("borne", send_wire());
+    CHECK_OK("accepted", send_wire());
     stop();
 }
 
@@ -271,18 +276,18 @@ TEST(window_updates_that_data_calls_for_are_ordinary)
     stop();
 }
 
-/* nghttp2's own limit would step in at 1,000, by the machine's clock. */
-TEST(limit_of_resets_is_ours_alone)
+/* nghttp2's own limit would apply at 1,000, by the machine's clock. */
+TEST(only_muster_limits_resets)
 {
     start(&(struct h2_limits){.resets_per_minute_max = 3000});
     for (uint32_t i = 0; i < 3000; i++) flood_rapid_reset(i);
-    CHECK_OK("borne", send_wire());
+    CHECK_OK("accepted", send_wire());
     flood_rapid_reset(3000);
     check_denied("one more", send_wire());
     stop();
 }
 
-/* A peer that makes us do the resetting, with frames that break a stream. */
+/* A peer that causes resets, with frames that break a stream. */
 TEST(streams_broken_on_purpose_count_as_reset)
 {
     enum err err = ERR_OK;
@@ -291,7 +296,7 @@ TEST(streams_broken_on_purpose_count_as_reset)
     start(&low);
     for (i = 0; i < 1000 && !err; i++) {
         raw_request(&wire, 2 * i + 1, false);
-        raw_window_update(2 * i + 1, INT32_MAX); /* past what a window may be */
+        raw_window_update(2 * i + 1, INT32_MAX); /* beyond the largest window */
         err = send_wire();
     }
     CHECK("at the limit of resets, roughly", i >= 69 && i <= 72);
@@ -369,7 +374,7 @@ TEST(header_blocks_within_limits_are_reported_others_end_their_stream)
         err = send_wire();
         CHECK_ERR(block_cases[i].why, err, block_cases[i].err);
         CHECK_U64(block_cases[i].why, pair.server.reported, block_cases[i].reported);
-        CHECK_U64("what is not reported is not closed", h2_peer_seen(&pair.server, 1)->closed, 0);
+        CHECK_U64("an unreported stream is not closed", h2_peer_seen(&pair.server, 1)->closed, 0);
         if (!err) {
             raw_request(&wire, 3, true);
             CHECK_OK("the connection goes on", send_wire());
@@ -507,8 +512,8 @@ TEST(requests_are_judged_as_http_2_wants_but_for_their_authority)
     }
 }
 
-/* One long entry in the header table, and then one byte for each time it is named again: 16 KiB
- * that decode to 64 MiB. */
+/* One long entry in the header table, and then one byte per reference: 16 KiB that decode to 64
+ * MiB. */
 TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)
 {
     char value[4000];
@@ -523,7 +528,7 @@ TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)
     buf_append_byte(&block, (char)((sizeof value - 127) / 128));
     buf_append(&block, str_of(value, sizeof value));
     while (block.len < 16 << 10) buf_append_byte(&block, (char)(0x80 | 62));
-    /* Pseudo-headers must come first; they are in the static table. */
+    /* Pseudo-headers must come first; the static table has them. */
     {
         struct buf whole;
         buf_init(&whole, 16 << 10);
@@ -533,13 +538,13 @@ TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)
         buf_deinit(&whole);
     }
     check_denied("bomb", send_wire());
-    CHECK("no memory to speak of", h2_memory(pair.server.h2) < 50000);
+    CHECK("almost no memory", h2_memory(pair.server.h2) < 50000);
     CHECK_U64("not reported", pair.server.reported, 0);
     buf_deinit(&block);
     stop();
 }
 
-/* Found by the property test: nghttp2 counted the pieces of a head as so many frames. */
+/* Found by the property test: nghttp2 counted the pieces of a header block as frames. */
 TEST(long_header_block_may_come_byte_by_byte)
 {
     start(NULL);
@@ -611,7 +616,7 @@ static size_t flood_memory(uint32_t memory_max, enum err *ret_err)
     enum err err = ERR_OK;
 
     start(&limits);
-    for (int32_t i = 0; i < SEEN_MAX && !err; i++) { /* streams that are opened and stay */
+    for (int32_t i = 0; i < SEEN_MAX && !err; i++) { /* streams that stay open */
         raw_request(&wire, 2 * i + 1, false);
         err = h2_feed(pair.server.h2, buf_peek(&wire), pair.now);
         buf_clear(&wire);
@@ -632,7 +637,7 @@ TEST(memory_of_one_connection_has_a_ceiling)
     CHECK_ERR("and refused", err, ERR_DENIED);
 }
 
-/* -- a client has as much to fear from its server -- */
+/* -- a client against its server -- */
 
 TEST(client_drops_a_server_that_floods_or_pushes)
 {
@@ -693,12 +698,12 @@ TEST(headers_on_a_stream_the_peer_has_ended_itself_end_the_connection)
     raw_reset(1);
     CHECK_OK("its own reset", send_wire());
     raw_request(&wire, 1, true);
-    CHECK("then it spoke again", send_wire() == ERR_DENIED);
+    CHECK("then it sent again", send_wire() == ERR_DENIED);
     CHECK_U64("STREAM_CLOSED", goaway_code(), H2_STREAM_CLOSED);
     stop();
 }
 
-/* What gRPC's C core sends for a call that is cancelled before its headers left. */
+/* gRPC's C core sends this for a call that is cancelled before its headers were sent. */
 TEST(resets_of_streams_that_were_never_opened_are_passed_over_however_they_are_cut)
 {
     for (size_t piece = 1; piece < 40; piece++) {
@@ -717,7 +722,7 @@ TEST(resets_of_streams_that_were_never_opened_are_passed_over_however_they_are_c
                      h2_feed(pair.server.h2, str_of(rest.at, min_size(piece, rest.len)), pair.now));
         CHECK_U64("nobody goes away", goaway_code(), UINT32_MAX);
         CHECK_U64("the call that was there goes on", h2_peer_seen(&pair.server, 1)->ends, 1);
-        CHECK_U64("and another is heard", h2_peer_seen(&pair.server, 11)->headers, 1);
+        CHECK_U64("and another is received", h2_peer_seen(&pair.server, 11)->headers, 1);
         CHECK_U64("those that never were are not reported", pair.server.reported, 2);
         buf_clear(&wire);
         raw_request(&wire, 13, true);
@@ -727,7 +732,7 @@ TEST(resets_of_streams_that_were_never_opened_are_passed_over_however_they_are_c
     }
 }
 
-/* Where nobody else is on the connection, and where it cannot be that client's mistake. */
+/* Other clients share no such connection, or the frame cannot be that client's mistake. */
 TEST(other_frames_on_idle_streams_end_the_connection)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a peer paces its bytes: the same verdict however they are cut. */
+/* The pace of a peer's bytes: the verdict is the same at every cut. */
 #include "h2_pair.h"
 #include "lib/test.h"
 
@@ -69,7 +69,7 @@ TEST(the_clock_of_a_header_block_starts_with_its_first_byte)
           feed(str_of(wire.data + 1, wire.len - 1), 20, 1)->stalls);
     buf_clear(&wire);
     raw_frame(&wire, 9, 0, 1, str_of(block.data + third, third));
-    CHECK_U64("a continuation does not start it anew", feed(buf_peek(&wire), 30, 100)->since.ms,
+    CHECK_U64("a continuation does not restart the time", feed(buf_peek(&wire), 30, 100)->since.ms,
               10);
     buf_clear(&wire);
     raw_frame(&wire, 9, 4, 1, str_of(block.data + 2 * third, block.len - 2 * third));

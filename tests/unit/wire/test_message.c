@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard, reading and writing: vectors written by hand, byte for byte. */
+/* The guard, reading and writing: hand-written vectors, byte for byte. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,7 +133,7 @@ TEST(the_guard_passes_what_is_right_and_names_what_is_not)
     for (size_t i = 0; i < ARRAY_LEN(everything_cases); i++) {
         const char *why = everything_cases[i].why, *want = everything_cases[i].note;
         struct note note = {""};
-        /* A copy of just that size, so that a read past the end is seen. */
+        /* A copy of exactly that size, so that ASan sees a read past the end. */
         char *copy = malloc(everything_cases[i].bytes.len + 1);
         enum err err;
         everything *message = NULL;
@@ -265,7 +265,7 @@ TEST(text_that_may_hold_nul_is_kept_whole)
 
 /* -- depth -- */
 
-/* `levels` messages inside each other, the outermost counted, by Everything.child. */
+/* Nests `levels` messages by Everything.child, including the outermost. */
 static void nest(struct buf *out, size_t levels)
 {
     struct buf reversed; /* written from the inside out */
@@ -425,7 +425,7 @@ TEST(every_kind_of_field_arrives)
 
 /* -- random messages -- */
 
-static uint64_t texts_made, bad_text; /* the number of the one that is to be broken; 0: none */
+static uint64_t texts_made, bad_text; /* the number of the text to break; 0: none */
 
 static char *random_text(struct prng *p, struct arena *arena)
 {
@@ -501,7 +501,7 @@ TEST(what_is_written_is_read_back_the_same)
     }
 }
 
-/* The judge is protobuf-c's own reader: cut anywhere, guard and reader agree. */
+/* protobuf-c's own reader is the reference: at every cut, guard and reader agree. */
 TEST(a_message_cut_anywhere_is_refused_unless_cut_between_fields)
 {
     struct prng prng;
@@ -524,7 +524,7 @@ TEST(a_message_cut_anywhere_is_refused_unless_cut_between_fields)
             memcpy(cut, bytes.data, len);
             judge = protobuf_c_message_unpack(EVERYTHING, NULL, len, cut);
             err = message_guard(EVERYTHING, str_of(cut, len), NULL, &note);
-            CHECK_ERR("as the judge says", err, judge ? ERR_OK : ERR_PARSE);
+            CHECK_ERR("the result of the reference", err, judge ? ERR_OK : ERR_PARSE);
             if (err) CHECK_HAS("the reason", note.text, "cut short");
             *(err ? &refused : &passed) += 1;
             if (judge) protobuf_c_message_free_unpacked(judge, NULL);
@@ -538,7 +538,7 @@ TEST(a_message_cut_anywhere_is_refused_unless_cut_between_fields)
 
 TEST(unknown_fields_and_enum_numbers_survive_a_round)
 {
-    /* From a newer peer: fields 100..103 of all wire types, inside a child as well; colour 77. */
+    /* From a newer peer: fields 100..103 of all wire types, also inside a child; colour 77. */
     struct str bytes =
         STR("\x80\x01\x4d\x8a\x01\x03\xa0\x06\x07"
             "\xa0\x06\x01\xa9\x06\1\2\3\4\5\6\7\x08\xb2\x06\x02\xff\x00\xbd\x06\1\2\3\4");
@@ -585,8 +585,9 @@ TEST(the_number_of_fields_is_bounded_at_all_levels)
     }
 }
 
-/* Small messages that make protobuf-c take a lot: empty children, unknown fields, packed zeros. */
-TEST(what_a_small_message_may_take_is_bounded_by_the_arena)
+/* Small messages for which protobuf-c allocates much: empty children, unknown fields, packed zeros.
+ * */
+TEST(the_memory_of_a_small_message_is_bounded_by_the_arena)
 {
     static const struct {
         const char *why;
@@ -633,7 +634,7 @@ TEST(writing_is_all_or_nothing)
     buf_init(&out, 20);
     CHECK_OK("before", buf_append_c(&out, "12345678"));
     CHECK_ERR("14 bytes do not fit in 12", message_write(&m.base, &out, NULL), ERR_FULL);
-    CHECK_STR("what was there stays", buf_peek(&out), STR("12345678"));
+    CHECK_STR("earlier content stays", buf_peek(&out), STR("12345678"));
     m.a_string = (char *)(uintptr_t) "ten  bytes";
     CHECK_OK("12 do", message_write(&m.base, &out, NULL));
     CHECK_STR("both", buf_peek(&out), STR("12345678\x72\x0aten  bytes"));
@@ -691,14 +692,14 @@ TEST(text_that_is_not_utf8_is_never_written)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        for (int deep = 0; deep < 3; deep++) { /* itself, in a child, in a child of a child */
+        for (int deep = 0; deep < 3; deep++) { /* in the message, in a child, in a grandchild */
             everything m[3] = {MUSTER__TEST__V1__EVERYTHING__INIT,
                                MUSTER__TEST__V1__EVERYTHING__INIT,
                                MUSTER__TEST__V1__EVERYTHING__INIT};
             struct note note = {""};
             struct buf out;
             for (int k = 0; k < 3; k++) {
-                m[k].a_uint64 = UINT64_MAX; /* bytes that are no text and have their high bit */
+                m[k].a_uint64 = UINT64_MAX; /* bytes that are no text, with the high bit set */
                 m[k].a_fixed32 = 0x80ff80ff;
                 m[k].far = 300;
                 if (k < deep) m[k].child = &m[k + 1];
@@ -729,7 +730,7 @@ TEST(text_kept_as_bytes_is_checked_on_its_way_out_too)
     buf_deinit(&out);
 }
 
-TEST(one_bad_byte_is_not_written_wherever_it_stands)
+TEST(one_bad_byte_is_not_written_at_any_position)
 {
     everything m = MUSTER__TEST__V1__EVERYTHING__INIT;
     char text[200] = "";

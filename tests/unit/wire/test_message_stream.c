@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The streaming decoder: the same as a whole decode, however the bytes are cut, in flat memory. */
+/* The streaming decoder equals a whole decode at every cut, in constant memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ typedef Bigfleet__V1alpha1__MachineList machine_list;
         literal, sizeof(literal) - 1                                                               \
     }
 
-/* Puts every element back as field `tag` of a message, so that the whole can be compared. */
+/* Writes every element back as field `tag` of a message, to compare the whole. */
 struct collector {
     struct buf bytes;
     struct str tag;
@@ -67,7 +67,7 @@ static void collector_init(struct collector *c, struct str tag)
     buf_init(&c->bytes, MEMORY);
 }
 
-/* -- equal to the whole -- */
+/* -- equal to a whole decode -- */
 
 static void set_text(struct prng *p, struct arena *arena, char **field)
 {
@@ -96,7 +96,7 @@ static machine *random_machine(struct prng *p, struct arena *arena)
     return m;
 }
 
-/* A list with other fields between its elements: the revision twice, and unknown ones. */
+/* A list with other fields between its elements: the revision twice, and unknown fields. */
 static void random_list(struct prng *p, struct buf *out)
 {
     struct arena arena;
@@ -120,7 +120,7 @@ static void random_list(struct prng *p, struct buf *out)
     arena_deinit(&arena);
 }
 
-/* Feeds in pieces, each a heap block of its own size; at the end `c` holds elements and rest. */
+/* Feeds pieces, each a heap block of its own size; at the end `c` holds elements and rest. */
 static enum err feed_in_pieces(struct prng *p, struct str bytes, size_t piece_max,
                                struct collector *c, struct note *note)
 {
@@ -230,8 +230,9 @@ static enum err collect_raw(void *owner, struct str bytes, size_t len)
                        len);
 }
 
-/* Unchecked, and cut where it is too long: the next one is whole again. */
-TEST(raw_elements_come_as_they_stand_however_they_are_cut)
+/* Raw elements are not checked, and too long ones are cut off: the next element is complete again.
+ * */
+TEST(raw_elements_come_unchanged_at_every_cut)
 {
     static const struct str list = BYTES("\x0a\x04good\x0a\x0atoolongone\x12\x01r\x0a\x00\x0a\x05"
                                          "\xff\xff\xff\xff\xff\x0a\x02ok");
@@ -388,7 +389,7 @@ TEST(five_hundred_thousand_machines_pass_in_flat_memory)
         struct str one = buf_peek(&c.bytes);
         snprintf(number, sizeof number, "%08llu", (unsigned long long)i);
         memcpy(c.bytes.data + number_at, number, 8);
-        /* Cut in two at a place that moves, so that most elements have to be gathered. */
+        /* Cut at a moving position, so that most elements have to be collected. */
         size_t cut = (size_t)(i * 37 % one.len);
         CHECK_OK("first part", message_stream_feed(stream, str_of(one.at, cut), &note));
         CHECK_OK("second part", message_stream_feed(stream, str_tail(one, cut), &note));

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Python's protobuf as a foreign judge of proto/ and of src/wire/message.h.
+"""Checks proto/ and src/wire/message.h against Python's protobuf.
 
 usage: test_proto.py SOURCE_ROOT JUDGE_PROGRAM PROTOSET...      (prints TAP)
 
-It reads the same descriptor sets that the build embeds, encodes random messages of many types, and
-expects our reader to give back what it was given. Then it damages the bytes: what Python refuses we
-must refuse, and what both accept must mean the same to both. We may refuse more, but only for the
-reasons named below.
+The test reads the descriptor sets that the build embeds, encodes random messages of many types, and
+expects muster's reader to return them unchanged. Then it damages the bytes: muster must refuse all
+that Python refuses, and messages that both accept must be equal. Muster may refuse more, but only
+for the reasons in STRICTER.
 """
 import os
 import random
@@ -24,7 +24,7 @@ except ImportError:
     print("1..0 # SKIP python3-protobuf is not installed for", sys.executable)
     sys.exit(0)
 
-# Where we are stricter on purpose.
+# Reasons for which muster is stricter on purpose.
 STRICTER = ("groups are not supported", "wrong wire type", "given twice", "holds a NUL byte",
             "length past 2 GiB", "bad tag", "bad field number", "nested too deeply",
             "number longer than ten bytes")
@@ -57,7 +57,7 @@ class Judge:
 
 
 def every_contract(judge):
-    """Each file of proto/ has a message among those that are judged, or inside one of them."""
+    """The checked messages include, or contain, one message of each file of proto/."""
     reached = set()
 
     def reach(message):
@@ -91,7 +91,7 @@ def random_value(rng, field, nul, depth):
     if kind in (field.TYPE_DOUBLE, field.TYPE_FLOAT):
         return rng.choice([0.0, 1.5, -2.5, 1e30, float("inf")])
     if kind == field.TYPE_ENUM:
-        return rng.choice([0, 1, 2, 99, -1, 2**31 - 1])     # open enums: any number goes
+        return rng.choice([0, 1, 2, 99, -1, 2**31 - 1])     # open enums: any number is valid
     bits = 64 if kind in (field.TYPE_INT64, field.TYPE_UINT64, field.TYPE_SINT64, field.TYPE_FIXED64,
                           field.TYPE_SFIXED64) else 32
     signed = kind in (field.TYPE_INT32, field.TYPE_INT64, field.TYPE_SINT32, field.TYPE_SINT64,
@@ -145,7 +145,7 @@ def same_messages(judge, rng, allowed):
             if note is not None:
                 return f"{name}: refused: {note}: {data.hex()}"
             if kind.FromString(back) != message:
-                return f"{name}: came back different: {data.hex()}"
+                return f"{name}: changed on the way: {data.hex()}"
     return None
 
 
@@ -166,7 +166,7 @@ def damage(rng, data):
 
 
 class Quiet:
-    """Python's decoder writes a line on stderr for each bad string; there will be a thousand."""
+    """Hides stderr: Python's decoder writes a line for each bad string, about a thousand."""
 
     def __enter__(self):
         self.stderr = os.dup(2)
@@ -193,20 +193,20 @@ def damaged_messages(judge, rng, allowed):
                 theirs = None
             back, note = judge.ask(name, data)
             if theirs is None and note is None:
-                return f"{name}: Python refuses it, we do not: {data.hex()}"
+                return f"{name}: Python refuses it, muster does not: {data.hex()}"
             if theirs is None:
                 neither += 1
             elif note is not None:
                 stricter += 1
                 if not note.endswith(STRICTER):
-                    return f"{name}: we alone refuse it: {note}: {data.hex()}"
+                    return f"{name}: only muster refuses it: {note}: {data.hex()}"
             else:
                 both += 1
                 # NaN is not equal to itself, so the encodings are compared.
                 again = kind.FromString(back)
                 if again.SerializeToString(deterministic=True) != theirs.SerializeToString(deterministic=True):
-                    return f"{name}: means something else to us: {data.hex()}"
-    print(f"# {both} accepted by both, {neither} refused by both, {stricter} refused by us alone")
+                    return f"{name}: is read differently by muster: {data.hex()}"
+    print(f"# {both} accepted by both, {neither} refused by both, {stricter} refused by muster only")
     if min(both, neither) < 200:
         return "too few of a kind to prove anything"
     return None
@@ -227,7 +227,7 @@ def descriptor_set(protoc_root, files, out):
 
 
 def fields_of(file):
-    """{full name: what must be the same}, of every message of a file, and whether it is text."""
+    """({full name: properties that must be equal}, {full name: is text}) of every message of a file."""
     same, text = {}, {}
 
     def walk(prefix, messages, enums):

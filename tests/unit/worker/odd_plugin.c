@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared objects that keep no contract, for test_cdylib.c. */
+/* Shared objects that break the plugin contract, for test_cdylib.c. */
 #include <muster/plugin.h>
 
 const struct muster_plugin *abi_two(void), *no_plugin(void), *half_plugin(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/cdylib.h with the example plugin and with odd ones: case 202 of workers.md. */
+/* worker/cdylib.h with the example plugin and with wrong ones: case 202 of workers.md. */
 #include <stdlib.h>
 
 #include "lib/test.h"
@@ -59,7 +59,7 @@ TEST(plugins_that_keep_no_contract_are_refused_with_the_reason) /* 202 */
         CHECK_ERR(cases[i].symbol,
                   cdylib_load(getenv("TEST_ODD_PLUGIN"), cases[i].symbol, &plugin, &note),
                   cases[i].want);
-        CHECK_HAS("says why", note.text, cases[i].says);
+        CHECK_HAS("the reason", note.text, cases[i].says);
     }
     CHECK_ERR("no such file", cdylib_load("/nowhere/libx.so", "x", &plugin, &note), ERR_NOT_FOUND);
     CHECK_HAS("names it", note.text, "/nowhere/libx.so");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/checkpoint.h over files: cases 148 and 163 of workers.md, and what a successor may rely
- * on. */
+/* worker/checkpoint.h over files: cases 148 and 163 of workers.md, and the guarantees to a
+ * successor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -123,7 +123,7 @@ TEST(a_fenced_worker_writes_nothing) /* 91 */
     int asked = 0;
 
     CHECK_OK("claim", claim(store, 1, OLD, &at, &records));
-    CHECK_ERR("its clock says no",
+    CHECK_ERR("its clock refuses",
               checkpoint_commit(store, &at, OLD, noon, tally, no, &asked, NULL), ERR_FENCED);
     CHECK_I64("asked", asked, 1);
     CHECK_OK("claim", claim(store, 1, OLD, &at, &records));
@@ -157,8 +157,8 @@ TEST(leftovers_and_damaged_files_are_passed_over) /* 163 */
     done(store);
 }
 
-/* Processes that fight for one partition, each claiming under a token of its own: at the end the
- * highest token has it, and the count is what its owner wrote last. */
+/* Processes that compete for one partition, each with its own token: at the end the highest token
+ * has the partition, and the count is the last one its owner wrote. */
 TEST(of_many_writers_the_highest_token_wins)
 {
     enum { WRITERS = 6, ROUNDS = 20 };
@@ -194,14 +194,14 @@ TEST(addresses_that_are_none)
     setenv("AWS_SECRET_ACCESS_KEY", "b", 1);
     for (size_t i = 0; i < ARRAY_LEN(urls); i++) {
         CHECK_ERR(urls[i], checkpoint_store_open(fs_real(), urls[i], &store, &note), ERR_INVALID);
-        CHECK_HAS("says what", note.text, "checkpoint store");
+        CHECK_HAS("names the kind", note.text, "checkpoint store");
     }
     setenv("AWS_ENDPOINT_URL", "http://203.0.113.9:9000", 1);
     CHECK_ERR("plain to another machine",
               checkpoint_store_open(fs_real(), "s3://b/p", &store, &note), ERR_INVALID);
-    CHECK_HAS("says why", note.text, "plain http");
+    CHECK_HAS("the reason", note.text, "plain http");
     unsetenv("AWS_ENDPOINT_URL");
     unsetenv("AWS_SECRET_ACCESS_KEY");
     CHECK_ERR("no key", checkpoint_store_open(fs_real(), "s3://b/p", &store, &note), ERR_INVALID);
-    CHECK_HAS("says which", note.text, "AWS_SECRET_ACCESS_KEY");
+    CHECK_HAS("names it", note.text, "AWS_SECRET_ACCESS_KEY");
 }

@@ -111,7 +111,7 @@ TEST(long_lines_and_bad_ones_are_rejected_and_counted)
     tear_down();
 }
 
-TEST(a_file_that_shrank_is_said)
+TEST(a_file_that_shrank_is_reported)
 {
     struct note note = {""};
     size_t lines;
@@ -146,7 +146,7 @@ TEST(a_batch_whose_plugin_fails_is_not_added_at_all)
     put("00000007.txt", "w", "a\na\na\nskip\n");
     options.map = third_fails;
     options.owner = &left;
-    CHECK_ERR("as the plugin said", intake_batch(&options, 7, tally, 10, &lines, NULL),
+    CHECK_ERR("the plugin's error", intake_batch(&options, 7, tally, 10, &lines, NULL),
               ERR_UNAVAILABLE);
     CHECK_I64("nothing", sum_of("a"), 0);
     left = 100;

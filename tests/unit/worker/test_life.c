@@ -47,7 +47,7 @@ TEST(the_first_beat_is_at_once_and_ready_comes_after_registering)
     CHECK("acknowledged alone is not enough", !life_may_act(&life, AT(10)));
     life_registered(&life, INTERVAL, &NO_TERMS);
     CHECK_U64("ready", life_phase(&life), LIFE_READY);
-    CHECK_U64("said without waiting", life.next_beat.ms, AT(10).ms);
+    CHECK_U64("sent without waiting", life.next_beat.ms, AT(10).ms);
     CHECK("now", life_may_act(&life, AT(10)));
     life_set_holding(&life, true);
     CHECK_U64("running", life_phase(&life), LIFE_RUNNING);
@@ -75,7 +75,7 @@ TEST(an_unanswered_worker_is_fenced_after_the_timeout) /* 89 */
 
     CHECK("at 4.0 s it may", !life_fence_falls(&life, AT(FENCE)) && life_may_act(&life, AT(FENCE)));
     CHECK("a moment later the clock alone refuses", !life_may_act(&life, AT(FENCE + 1)));
-    CHECK("and it says so", life_fence_falls(&life, AT(FENCE + 1)));
+    CHECK("and the fence falls", life_fence_falls(&life, AT(FENCE + 1)));
     CHECK("once", !life_fence_falls(&life, AT(FENCE + 2)));
     CHECK_U64("it goes on beating as init", life_phase(&life), LIFE_INIT);
     CHECK_U64("and has no time left", life_good_until(&life).ms, 0);
@@ -92,13 +92,13 @@ TEST(an_answer_counts_from_when_its_beat_was_sent) /* 90 */
     CHECK_U64("to 7.95 s", life_good_until(&life).ms, AT(3950 + FENCE).ms);
 }
 
-TEST(who_was_stopped_is_fenced_before_what_woke_it_is_looked_at) /* 91, 92 */
+TEST(a_paused_worker_is_fenced_before_its_wake_up_event_is_handled) /* 91, 92 */
 {
     struct worker_life life = working();
 
     CHECK("kept", beat(&life, 3000, 1, 3001) == LIFE_KEPT);
     life_beat_sent(&life,
-                   AT(3400)); /* then it is stopped until 10 s; the answer lies in the socket */
+                   AT(3400)); /* then it is stopped until 10 s; the answer waits in the socket */
     CHECK("fenced first", life_fence_falls(&life, AT(10000)));
     CHECK("the old answer revives nothing",
           life_answered(&life, AT(3400), LEASE, 1, AT(10000)) == LIFE_STALE);
@@ -212,7 +212,7 @@ TEST(for_all_valid_configurations_the_fence_is_before_the_grant) /* 96 */
     }
 }
 
-/* -- what a coordinator says at Register -- */
+/* -- the coordinator's answer to Register -- */
 
 TEST(the_shorter_fence_is_in_force_and_shortens_what_was_given)
 {
@@ -243,7 +243,7 @@ TEST(terms_that_cannot_be_kept_do_not_fit)
         {{4000, 5000, 500}, true},
         {{501, 5000, 500}, true},
         {{500, 5000, 500}, false} /* it would be fenced between two beats */,
-        {{0, 4000, 500}, false} /* its own fence is not before the verdict */,
+        {{0, 4000, 500}, false} /* its own fence does not end before the verdict */,
         {{3000, 3000, 500}, false},
         {{60000, 61000, 500}, true},
     };
@@ -253,8 +253,8 @@ TEST(terms_that_cannot_be_kept_do_not_fit)
         CHECK_U64("row", life_terms_fit(&life, &rows[i].terms), rows[i].fits);
 }
 
-/* For all pairs of valid files that agree at Register: the worker has stopped before the
- * coordinator grants, by death or by eviction (member/core/local.c: fence_left). */
+/* For all pairs of valid files that agree at Register: the worker stops before the coordinator
+ * grants, after a death or an eviction (member/core/local.c: fence_left). */
 TEST(for_all_pairs_of_files_the_fence_is_before_the_grant)
 {
     struct prng prng;
@@ -288,7 +288,8 @@ TEST(for_all_pairs_of_files_the_fence_is_before_the_grant)
         dead_ms = received + max_u64(lease, 2 * interval) + failure;
         evicted_ms = received + fence + 2 * (max_u64(advised, interval) - interval);
         CHECK("before the verdict", good_ms <= dead_ms);
-        /* A worker that beats more rarely by its own file is not advised: it extends nothing. */
+        /* A worker with a longer beat interval in its own file is not advised, so it extends
+         * nothing. */
         CHECK("before an eviction", good_ms <= evicted_ms + 1);
     }
     CHECK("many fit", fitted > 10000);

@@ -80,7 +80,7 @@ static void tear_down(void)
     CHECK_I64("nothing else was left", rmdir(w.dir), 0);
 }
 
-/* A turn may sleep until the next timer; the sidecar always has one while it is not ready. */
+/* A turn may sleep until the next timer; the sidecar always has a timer until it is ready. */
 static void turn_until(bool (*holds)(void))
 {
     uint64_t until = clock_mono(clock_real()).ms + PATIENCE_MS;
@@ -142,7 +142,7 @@ TEST(it_echoes_and_leaves_nothing_behind) /* 203 */
     buf_clear(&reply);
     CHECK_OK("call", sidecar_call(&line, STR("nope"), STR("x"), PATIENCE_MS, &reply, &note));
     CHECK_ERR("refused", sidecar_reply_payload(buf_peek(&reply), &line.work, &note), ERR_INVALID);
-    CHECK_HAS("in its words", note.text, "no method 'nope'");
+    CHECK_HAS("its message", note.text, "no method 'nope'");
     buf_deinit(&reply);
     sidecar_line_deinit(&line);
     tear_down();
@@ -168,7 +168,7 @@ TEST(a_reload_is_a_new_process_on_the_same_socket) /* 204 */
     tear_down();
 }
 
-TEST(one_that_dies_comes_back_and_one_that_is_halted_does_not)
+TEST(a_sidecar_that_dies_is_restarted_and_a_halted_one_is_not)
 {
     CHECK_OK("start", set_up(example(), PATIENCE_MS));
     turn_until(ready);
@@ -187,7 +187,7 @@ TEST(one_that_dies_comes_back_and_one_that_is_halted_does_not)
     tear_down();
 }
 
-TEST(one_that_cannot_be_is_told_once) /* 207 */
+TEST(a_sidecar_that_cannot_run_is_reported_once) /* 207 */
 {
     static const char *const nobody[] = {"/nowhere/plugin", NULL};
     static const char *const quits[] = {"sh", "-c", "exit 3", NULL};
@@ -201,12 +201,12 @@ TEST(one_that_cannot_be_is_told_once) /* 207 */
     tear_down();
 }
 
-TEST(one_that_never_binds_is_given_up) /* 207 */
+TEST(a_sidecar_that_never_binds_is_dropped) /* 207 */
 {
     static const char *const waits[] = {"sh", "-c", "exec sleep 1000", NULL};
 
     CHECK_OK("it starts", set_up(waits, 300));
     turn_until(failed);
-    CHECK_HAS("in words", w.why.text, "did not take a connection");
+    CHECK_HAS("the reason", w.why.text, "did not take a connection");
     tear_down();
 }

@@ -101,7 +101,7 @@ TEST(a_sum_past_64_bits_is_rejected_and_changes_nothing)
     tally_close(tally);
 }
 
-TEST(what_is_no_record_is_refused_whole)
+TEST(an_invalid_record_is_refused_completely)
 {
     static const char *const texts[] = {
         "{}",

@@ -35,7 +35,7 @@ static void assign(struct tenures *t, uint64_t epoch, const struct grant *grante
     CHECK_OK("taken", word(t, epoch, granted, count, revoking, revoking_count));
 }
 
-/* Under that token, in this state? */
+/* Does the worker hold the partition under that token, in this state? */
 static bool is(struct tenures *t, uint32_t partition, uint64_t token, enum tenure_state state)
 {
     const struct tenure *row = tenures_find(t, partition);
@@ -60,14 +60,14 @@ TEST(a_grant_is_claimed_then_worked_on_and_left_when_it_is_revoked)
     tenure_left(tenures_find(&t, 2));
     CHECK("nothing any more", is(&t, 2, 3, TENURE_GONE));
     assign(&t, 4, grants, 1, grants + 1, 1);
-    CHECK_U64("the same word again starts nothing", tenures_find(&t, 2)->state, TENURE_GONE);
+    CHECK_U64("the same list again starts nothing", tenures_find(&t, 2)->state, TENURE_GONE);
     CHECK_SIZE("held", tenures_held(&t), 1);
     assign(&t, 5, grants, 1, NULL, 0);
     CHECK("gone", !tenures_find(&t, 2));
     tenures_deinit(&t);
 }
 
-TEST(what_the_service_does_not_name_is_dropped)
+TEST(a_partition_that_the_service_does_not_list_is_dropped)
 {
     struct grant grants[] = {{1, 1, false}, {2, 1, false}, {3, 1, false}};
     struct tenures t;
@@ -77,17 +77,17 @@ TEST(what_the_service_does_not_name_is_dropped)
     assign(&t, 2, grants + 1, 1, NULL, 0);
     CHECK_SIZE("two", dropped, 2);
     CHECK("the named one stays", tenures_find(&t, 2) && !tenures_find(&t, 1));
-    CHECK_ERR("an old word", word(&t, 1, grants, 3, NULL, 0), ERR_CONFLICT);
+    CHECK_ERR("an old list", word(&t, 1, grants, 3, NULL, 0), ERR_CONFLICT);
     CHECK_ERR("twice", word(&t, 3, grants, 2, grants, 1), ERR_INVALID);
     CHECK_SIZE("nothing changed", t.count, 1);
     dropped = 0;
     tenures_drop_all(&t, on_drop, NULL);
     CHECK_SIZE("the fence takes all", dropped, 1);
-    assign(&t, 1, grants, 1, NULL, 0); /* another admission: its first word counts */
+    assign(&t, 1, grants, 1, NULL, 0); /* another admission: its first list counts */
     tenures_deinit(&t);
 }
 
-TEST(a_higher_token_is_claimed_anew_and_a_lower_one_is_not_looked_at) /* 147, 148 */
+TEST(a_higher_token_is_claimed_again_and_a_lower_one_is_ignored) /* 147, 148 */
 {
     struct grant before = {5, 3, false}, after = {5, 6, false}, older = {5, 2, false};
     struct tenures t;
@@ -98,7 +98,7 @@ TEST(a_higher_token_is_claimed_anew_and_a_lower_one_is_not_looked_at) /* 147, 14
     assign(&t, 5, NULL, 0, &before, 1);
     CHECK_U64("leaving", tenures_find(&t, 5)->state, TENURE_LEAVE);
     assign(&t, 6, &after, 1, NULL, 0);
-    CHECK_U64("the store has to hear of it first", tenures_find(&t, 5)->state, TENURE_CLAIM);
+    CHECK_U64("the store must be notified first", tenures_find(&t, 5)->state, TENURE_CLAIM);
     CHECK("the old token writes nothing", tenures_find(&t, 5)->token == 6);
     tenure_claimed(tenures_find(&t, 5));
     assign(&t, 6, &older, 1, NULL, 0);
@@ -134,8 +134,8 @@ TEST(a_drain_leaves_everything)
     tenures_deinit(&t);
 }
 
-/* The service's side as a table, whose words arrive late, twice and out of order: what the worker
- * believes it may do is never more than what it heard last, and tokens never fall. */
+/* The service's side as a table, whose messages arrive late, twice and out of order: the worker
+ * never assumes more than the last message said, and tokens never fall. */
 TEST(words_in_any_order_never_lower_a_token)
 {
     enum { PARTITIONS = 12, STEPS = 20000 };

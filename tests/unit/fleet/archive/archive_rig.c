@@ -170,7 +170,7 @@ void sample_backup(uint64_t index, struct buf *into)
 
 /* -- files -- */
 
-/* As the time that sample_export gives says it. */
+/* The name of an export, from the time of sample_export. */
 void sample_export_name(uint64_t index, char name[EXPORT_NAME_CAP])
 {
     CHECK("one digit", index < 10);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fleet whose content follows from a number, as the files people keep of it, on a simulated
- * disk. */
+/* A fleet whose content follows from a number, in all file formats, on a simulated disk. */
 #ifndef TESTS_UNIT_FLEET_ARCHIVE_RIG_H
 #define TESTS_UNIT_FLEET_ARCHIVE_RIG_H
 #include "base/buf.h"
@@ -28,12 +27,12 @@ void sample_state(uint64_t index, struct buf *into);
 /* As muster.v1.Fleet/Backup streams it; a roster of one. */
 void sample_backup(uint64_t index, struct buf *into);
 
-/* The deeds under test, over any file system. */
+/* The functions under test, over any file system. */
 enum err sample_export(struct fs *fs, const char *dir, uint64_t index, struct note *note);
 void sample_export_name(uint64_t index, char name[EXPORT_NAME_CAP]);
 enum err sample_save(struct fs *fs, const char *path, enum save_kind kind, uint64_t index,
                      struct note *note);
 void sample_put(struct fs *fs, const char *path, struct str bytes); /* durable */
-/* Opens it, and says of which index its content is; 0: of none, and the note says why. */
+/* Opens the file and returns the index of its content; 0: no sample's, and the note says why. */
 uint64_t sample_index_of(struct fs *fs, const char *path, struct note *note);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people keep of a fleet, read back and restored: exports, backups, archives of the
- * original. */
+/* Files of a fleet, read back and restored: exports, backups, archives of the original. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +25,7 @@ static void bed_open(struct bed *bed)
     sample_entropy_init(&bed->entropy, 3);
 }
 
-/* A tar of the original's two entries, by hand. */
+/* Builds a tar of the original's two entries. */
 static void put_tar(struct bed *bed, const char *path, struct str meta, struct str state)
 {
     struct buf bytes;
@@ -70,13 +69,13 @@ TEST(an_archive_of_the_original_is_opened_as_it_was_saved)
     CHECK_U64("index", facts->index, 12);
     CHECK_U64("term", facts->term, 2);
     CHECK_U64("one shard", facts->rows.of[FLEET_SHARDS], 1);
-    CHECK_U64("lacks what the original does not have", facts->lacks_count, 1);
+    CHECK_U64("lacks the fields that the original does not have", facts->lacks_count, 1);
     CHECK_TEXT("by name", facts->lacks[0], "roster");
     archive_close(archive);
     sim_fs_close(bed.disk);
 }
 
-TEST(what_an_original_cannot_hold_is_left_out_and_told)
+TEST(fields_that_the_original_lacks_are_left_out_and_reported)
 {
     struct bed bed;
     struct archive *archive;
@@ -121,7 +120,7 @@ TEST(tables_may_come_before_the_shards_they_need)
     sim_fs_close(bed.disk);
 }
 
-TEST(what_is_no_archive_is_refused_with_its_name)
+TEST(a_file_that_is_no_archive_is_refused_with_its_name)
 {
     static const struct {
         const char *why, *meta, *state, *says;
@@ -157,7 +156,7 @@ TEST(what_is_no_archive_is_refused_with_its_name)
     sim_fs_close(bed.disk);
 }
 
-TEST(an_export_and_what_is_saved_hold_what_was_there)
+TEST(an_export_and_a_saved_file_have_the_original_content)
 {
     static const char *const no_files[] = {"", "/", "/out/", ".", "/out/.."};
     struct bed bed;
@@ -241,7 +240,7 @@ TEST(a_damaged_archive_is_refused_wherever_the_damage_is)
     sim_fs_close(bed.disk);
 }
 
-/* Of the tables a replica would begin with. */
+/* The hash of the tables with which a replica would start. */
 static uint64_t restored_hash(struct bed *bed)
 {
     struct fleet_machine_options options = {0};
@@ -261,8 +260,7 @@ static uint64_t restored_hash(struct bed *bed)
     CHECK_OK("begin", machine.ops->restore_begin(machine.state, head.mark.index, &note));
     buf_init(&chunk, SNAP_CHUNK_MAX);
     while (snap_read(reader, &chunk, &section, &note) == ERR_OK && section != UINT32_MAX) {
-        CHECK_U64("the fleet's alone: who was a replica is not restored", section,
-                  FLEET_MACHINE_ID);
+        CHECK_U64("only the fleet's tables: replicas are not restored", section, FLEET_MACHINE_ID);
         CHECK_ERR(note.text, machine.ops->restore_next(machine.state, buf_peek(&chunk), &note),
                   ERR_OK);
     }
@@ -326,7 +324,7 @@ TEST(a_backup_that_is_cut_short_is_refused_wherever_it_ends)
     sim_fs_close(bed.disk);
 }
 
-TEST(a_backup_of_a_later_release_is_refused_and_not_half_taken)
+TEST(a_backup_of_a_later_release_is_refused_completely)
 {
     static const struct {
         const char *why;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* meta.json, tar and the snapshot made of them: golden bytes, the table of coordinator.md 6.6, and
- * every cut. */
+ * every cut of the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static struct fs *fresh_disk(void)
     return sim_fs_fs(disk);
 }
 
-/* As a file of these bytes. */
+/* Opens an archive of these bytes. */
 static enum err open_archive(struct fs *fs, struct str bytes, struct snapshot_facts *ret_facts,
                              struct note *note)
 {
@@ -198,7 +198,7 @@ TEST(a_stream_that_is_not_whole_leaves_no_file)
         else
             err = save_finish(file, &facts, &note);
         CHECK_ERR(cases[i].why, err, cases[i].err);
-        CHECK("says why", note.text[0]);
+        CHECK("the reason", note.text[0]);
         CHECK_ERR("no file", fs_stat(fs, "/s.tar", &info), ERR_NOT_FOUND);
     }
     sim_fs_close(disk);
@@ -212,7 +212,7 @@ TEST(a_file_that_is_no_backup_is_not_replaced)
 
     CHECK_OK("a key", fs_publish(fs, "/key.pem", STR("private"), 0600, 1));
     CHECK_ERR("refused", save_open(fs, "/key.pem", SAVE_BACKUP, 1, &file, &note), ERR_EXISTS);
-    CHECK_TEXT("says why", note.text, "/key.pem: is no backup; remove it first");
+    CHECK_TEXT("the reason", note.text, "/key.pem: is no backup; remove it first");
     CHECK_OK("an empty file", fs_publish(fs, "/new", STR_EMPTY, 0600, 2));
     CHECK_OK("is replaced", save_open(fs, "/new", SAVE_BACKUP, 2, &file, &note));
     save_abandon(file);
@@ -323,8 +323,8 @@ TEST(bytes_that_are_no_tar_are_refused_with_their_offset)
         CHECK_TEXT("where", note.text, "/t: tar: header at offset 1024: its sum is wrong");
         tar.data[at] ^= 4;
     }
-    CHECK_OK("mended", open_archive(fs, buf_peek(&tar), &facts, &note));
-    CHECK_OK("what follows the end is ignored", buf_append_c(&tar, "garbage"));
+    CHECK_OK("repaired", open_archive(fs, buf_peek(&tar), &facts, &note));
+    CHECK_OK("bytes after the end are ignored", buf_append_c(&tar, "garbage"));
     CHECK_OK("ignored", open_archive(fs, buf_peek(&tar), &facts, &note));
     buf_deinit(&tar);
     sim_fs_close(disk);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fleet/archive_tool.h: what people and programs read about an archive, and what is refused. */
+/* fleet/archive_tool.h: the text and the JSON about an archive, and refused files. */
 #include "fleet/archive_tool.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static const struct sim_fs_options perfect = {0};
 struct bed {
     struct sim_fs *disk;
     struct sample_entropy entropy;
-    struct restore_request wish;
+    struct restore_request request;
     struct buf out;
     struct note note;
 };
@@ -24,7 +24,7 @@ static void bed_open(struct bed *bed)
     prng_seed(&prng, 1);
     CHECK_OK("a disk", sim_fs_open(&perfect, &prng, &bed->disk));
     sample_entropy_init(&bed->entropy, 3);
-    bed->wish = (struct restore_request){
+    bed->request = (struct restore_request){
         .to = {.fs = sim_fs_fs(bed->disk),
                .entropy = &bed->entropy.base,
                .dir = "/data",
@@ -36,7 +36,7 @@ static void bed_open(struct bed *bed)
     bed->note = (struct note){""};
     buf_init(&bed->out, 1 << 20);
     CHECK_OK("a backup",
-             sample_save(bed->wish.to.fs, bed->wish.archive, SAVE_BACKUP, INDEX, &bed->note));
+             sample_save(bed->request.to.fs, bed->request.archive, SAVE_BACKUP, INDEX, &bed->note));
 }
 
 static void bed_close(struct bed *bed)
@@ -48,7 +48,7 @@ static void bed_close(struct bed *bed)
 static enum err restore(struct bed *bed)
 {
     buf_clear(&bed->out);
-    return archive_tool_restore(&bed->wish, NULL, &bed->out, &bed->note);
+    return archive_tool_restore(&bed->request, NULL, &bed->out, &bed->note);
 }
 
 static const char *said(struct bed *bed)
@@ -58,20 +58,20 @@ static const char *said(struct bed *bed)
     return bed->out.data;
 }
 
-TEST(people_are_told_what_was_restored_and_what_to_do_next)
+TEST(the_text_shows_what_was_restored_and_what_to_do_next)
 {
     struct bed bed;
 
     bed_open(&bed);
     CHECK_OK(bed.note.text, restore(&bed));
-    CHECK_HAS("what", said(&bed),
+    CHECK_HAS("the content", said(&bed),
               "restored snapshot index=12 term=2 into /data as single-voter n0");
     CHECK_HAS("next", said(&bed), "start this replica first");
     CHECK_HAS("a clock behind the backup", said(&bed), "set it right");
     bed_close(&bed);
 }
 
-TEST(programs_are_told_the_same_as_json)
+TEST(the_json_shows_the_same)
 {
     struct json *json = NULL;
     struct str text;
@@ -79,7 +79,7 @@ TEST(programs_are_told_the_same_as_json)
     uint64_t shards = 0;
 
     bed_open(&bed);
-    bed.wish.json = true;
+    bed.request.json = true;
     CHECK_OK(bed.note.text, restore(&bed));
     CHECK_OK(bed.note.text, json_open(buf_peek(&bed.out), bed.out.len, &json, &bed.note));
     CHECK_OK("result", json_get_string(json, "result", &text, NULL));
@@ -100,12 +100,12 @@ TEST(data_of_a_replica_is_replaced_only_when_that_is_wanted)
 
     bed_open(&bed);
     CHECK_OK(bed.note.text, restore(&bed));
-    CHECK_ERR("somebody's", restore(&bed), ERR_EXISTS);
+    CHECK_ERR("a directory in use", restore(&bed), ERR_EXISTS);
     CHECK_HAS("how to go on", bed.note.text, "say --yes");
-    bed.wish.replaces = true;
+    bed.request.replaces = true;
     CHECK_OK(bed.note.text, restore(&bed));
-    bed.wish.replaces = false;
-    CHECK_OK("FORMAT is lost", fs_remove(bed.wish.to.fs, "/data/FORMAT"));
+    bed.request.replaces = false;
+    CHECK_OK("FORMAT is lost", fs_remove(bed.request.to.fs, "/data/FORMAT"));
     CHECK_ERR("a log without FORMAT", restore(&bed), ERR_EXISTS);
     CHECK_HAS("names a file", bed.note.text, "/data/log: holds ");
     CHECK_HAS("how to go on", bed.note.text, "say --yes to remove it");
@@ -149,16 +149,16 @@ TEST(verification_says_what_is_there_and_changes_nothing)
     struct bed bed;
 
     bed_open(&bed);
-    CHECK_OK("sound", archive_tool_verify(bed.wish.to.fs, bed.wish.archive, false, NULL, &bed.out,
-                                          &bed.note));
-    CHECK_HAS("what", said(&bed), "verified backup index=12 term=2 in /b.muster");
+    CHECK_OK("sound", archive_tool_verify(bed.request.to.fs, bed.request.archive, false, NULL,
+                                          &bed.out, &bed.note));
+    CHECK_HAS("the content", said(&bed), "verified backup index=12 term=2 in /b.muster");
     CHECK_HAS("each section", said(&bed), "section fleet: ");
     CHECK_HAS("rows", said(&bed), "holds: 12 shards");
-    CHECK_ERR("nothing made", fs_stat(bed.wish.to.fs, "/data", &info), ERR_NOT_FOUND);
+    CHECK_ERR("nothing made", fs_stat(bed.request.to.fs, "/data", &info), ERR_NOT_FOUND);
     buf_clear(&bed.out);
-    CHECK_OK("as JSON", archive_tool_verify(bed.wish.to.fs, bed.wish.archive, true, NULL, &bed.out,
-                                            &bed.note));
-    CHECK_HAS("what", said(&bed), "\"result\":\"verified\"");
+    CHECK_OK("as JSON", archive_tool_verify(bed.request.to.fs, bed.request.archive, true, NULL,
+                                            &bed.out, &bed.note));
+    CHECK_HAS("the content", said(&bed), "\"result\":\"verified\"");
     bed_close(&bed);
 }
 
@@ -167,8 +167,8 @@ TEST(an_archive_that_is_none_is_corrupt_and_not_a_wrong_command_line)
     struct bed bed;
 
     bed_open(&bed);
-    sample_put(bed.wish.to.fs, "/b.muster", STR("muster? no"));
+    sample_put(bed.request.to.fs, "/b.muster", STR("muster? no"));
     CHECK_ERR("no archive", restore(&bed), ERR_CORRUPT);
-    CHECK_U64("nothing said", bed.out.len, 0);
+    CHECK_U64("no output", bed.out.len, 0);
     bed_close(&bed);
 }

@@ -15,7 +15,7 @@ void rig_entropy_init(struct rig_entropy *entropy, uint64_t seed)
     prng_seed(&entropy->prng, seed);
 }
 
-/* -- what a log holds -- */
+/* -- the expected content of a log -- */
 
 static void cut_from(struct rig_log *log, uint64_t index)
 {

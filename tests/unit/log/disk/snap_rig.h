@@ -6,10 +6,10 @@
 #include "log/snapfile.h"
 
 struct snap_head snap_rig_head(uint64_t index);
-/* Writes it in three sections of several chunks; the name is durable when it answers ERR_OK. */
+/* Writes the snapshot in three sections of several chunks; the name is durable on ERR_OK. */
 enum err snap_rig_write(struct fs *fs, const char *dir, uint64_t index, uint64_t unique,
                         struct note *note);
-/* Reads it and compares all of it. ERR_INTERNAL: it is whole but another. */
+/* Reads and compares all of the snapshot. ERR_INTERNAL: complete, but another snapshot. */
 enum err snap_rig_compare(struct fs *fs, const char *path, uint64_t index, struct note *note);
 bool snap_rig_heads_equal(const struct snap_head *a, const struct snap_head *b);
 #endif

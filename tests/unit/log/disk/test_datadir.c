@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data directory: made, read, adopted, checked, forced, begun anew. Power cuts are in
+/* The data directory: created, read, adopted, checked, forced, replaced. Power cuts are in
  * tests/fault/log. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ struct content {
     size_t entries;
     uint64_t last, last_term;
     struct members members; /* of the last change */
-    bool recovers;          /* the last entry does */
+    bool recovers;          /* the last entry recovers the machine */
     uint32_t level;         /* of the last entry that recovers */
     struct machine_recovery recovery;
     struct wal_report report;
@@ -114,7 +114,7 @@ TEST(format_is_read_as_it_was_written)
         for (int bit = 0; bit < 8; bit++) {
             text[i] = (char)(text[i] ^ 1 << bit);
             enum err err = datadir_parse(str_of(text, len), &got);
-            /* "muster-data 3" is one bit away from 1, and is another format. */
+            /* "muster-data 3" differs from 1 by one bit, and is another format. */
             CHECK("no bit may change", err == ERR_CORRUPT || (i == 12 && err == ERR_VERSION));
             text[i] = (char)(text[i] ^ 1 << bit);
         }
@@ -226,7 +226,7 @@ TEST(founders_that_make_no_sense_are_refused)
     rig_close(&rig);
 }
 
-TEST(data_without_a_format_is_not_made_anew)
+TEST(data_without_a_format_file_is_not_overwritten)
 {
     struct rig rig;
     struct note note = {""};
@@ -238,7 +238,7 @@ TEST(data_without_a_format_is_not_made_anew)
     CHECK_HAS("why", note.text, "has no FORMAT");
     put_file(&rig, DIR "/FORMAT.new", STR("half made\n"));
     CHECK_ERR("half made is not made", datadir_read(rig.fs, DIR, &made, &note), ERR_NOT_FOUND);
-    CHECK_OK("but made anew", format(&rig, NULL, 0, 0, &made, &note));
+    CHECK_OK("but created again", format(&rig, NULL, 0, 0, &made, &note));
     CHECK_OK("read", datadir_read(rig.fs, DIR, &made, &note));
     rig_close(&rig);
 }
@@ -346,7 +346,7 @@ static void damage(struct rig *rig, const char *path, uint64_t offset)
     fs_close(rig->fs, file);
 }
 
-TEST(every_finding_is_told)
+TEST(every_finding_is_reported)
 {
     struct rig rig;
     struct note note;
@@ -367,7 +367,7 @@ TEST(every_finding_is_told)
               "bad: " DIR "/snap/0000000000000004-0000000000000001.snap: offset ");
     damage(&rig, DIR "/FORMAT", 20);
     CHECK_ERR("bad", check(&rig, &report, &note), ERR_CORRUPT);
-    CHECK_HAS("whose", report.data, "bad: " DIR "/FORMAT: ");
+    CHECK_HAS("the file", report.data, "bad: " DIR "/FORMAT: ");
     buf_deinit(&report);
     rig_close(&rig);
 }
@@ -387,18 +387,18 @@ TEST(a_log_that_does_not_join_its_snapshot_is_found)
                                   .dir = DIR,
                                   .replica_id = datadir.replica_id,
                                   .segment_bytes = RIG_SEGMENT};
-    /* Released too far: the snapshot ends at 4, the log begins behind it. */
+    /* Released too far: the snapshot ends at 4, and the log begins after entry 5. */
     CHECK_OK("open", wal_open(&options, false, NULL, NULL, &wal, NULL, &note));
     CHECK_OK("release", wal_release(wal, 2, &note));
     while (wal_wants_spare(wal)) CHECK_OK("prepare", wal_prepare(wal, &note));
     wal_close(wal);
     CHECK_ERR("bad", check(&rig, &report, &note), ERR_CORRUPT);
     CHECK_HAS("which", report.data, "the snapshot ends at 4, the log begins at ");
-    /* With a snapshot that is newer than all of it the log is merely old. */
+    /* With a snapshot newer than the whole log, the log is only old. */
     CHECK_OK("snapshot", snap_rig_write(rig.fs, DIR, 40, 2, &note));
     CHECK_OK("sound", check(&rig, &report, &note));
-    CHECK_HAS("said", report.data, "log: is older than the snapshot at 40 and will be dropped");
-    /* A term in the log that the vote does not know of. */
+    CHECK_HAS("the note", report.data, "log: is older than the snapshot at 40 and will be dropped");
+    /* A term in the log that the vote file does not have. */
     CHECK_OK("open", wal_open(&options, false, NULL, NULL, &wal, NULL, &note));
     CHECK_OK("append", rig_append(wal, (struct rig_append){9, 7, 1, 10}, NULL, NULL));
     wal_close(wal);
@@ -466,7 +466,7 @@ TEST(a_forced_replica_is_the_only_voter_of_a_new_cluster)
     rig_close(&rig);
 }
 
-/* Only a snapshot, newer than the log: the configuration goes behind that. */
+/* Only a snapshot, newer than the log: the configuration is written after the snapshot. */
 TEST(a_forced_replica_goes_on_behind_its_snapshot)
 {
     struct rig rig;
@@ -487,7 +487,7 @@ TEST(a_forced_replica_goes_on_behind_its_snapshot)
     CHECK_OK("made", format(&rig, NULL, 1, 0, &made, &note));
     force.fs = rig.fs;
     CHECK_ERR("no address is known", datadir_force_config(&force, &after, &note), ERR_INVALID);
-    CHECK_HAS("said", note.text, "give one");
+    CHECK_HAS("the note", note.text, "give one");
     CHECK_OK("nothing was begun", datadir_read(rig.fs, DIR, &made, &note));
     force.address = "192.0.2.9:1";
     CHECK_OK("given", datadir_force_config(&force, &after, &note));
@@ -497,7 +497,7 @@ TEST(a_forced_replica_goes_on_behind_its_snapshot)
 
 /* -- rejoin -- */
 
-TEST(a_damaged_replica_begins_anew_under_another_identity)
+TEST(a_damaged_replica_restarts_empty_under_another_identity)
 {
     struct rig rig;
     struct note note = {""};
@@ -512,7 +512,7 @@ TEST(a_damaged_replica_begins_anew_under_another_identity)
     enum err err = datadir_rejoin(rig.fs, &rig.entropy.base, DIR, &old, &next, &note);
     if (err) print_message("%s\n", note.text);
     CHECK_OK("rejoins", err);
-    CHECK("who it was", memcmp(&old, &made, sizeof old) == 0);
+    CHECK("the old identity", memcmp(&old, &made, sizeof old) == 0);
     CHECK("another", next.replica_id != old.replica_id && next.replica_id != 0);
     CHECK_U64("of no cluster: the one it joins may be another than it left", next.cluster_id, 0);
     CHECK_OK("read", datadir_read(rig.fs, DIR, &read, &note));
@@ -647,7 +647,7 @@ TEST(a_restore_that_cannot_be_done_changes_nothing)
     bed_open(&rig, 15);
     fill(&rig, &made);
     CHECK_ERR("index 0", restore(&rig, 0, pieces, &next, &note), ERR_INVALID);
-    CHECK("says so", strstr(note.text, "not a valid coordinator snapshot"));
+    CHECK("the message", strstr(note.text, "not a valid coordinator snapshot"));
     CHECK_ERR("past all sense", restore(&rig, UINT64_MAX, pieces, &next, &note), ERR_INVALID);
     CHECK_ERR("bad bytes", restore(&rig, 12, NULL, &next, &note), ERR_CORRUPT);
     CHECK_STR("as asked", str_from(note.text), STR("the archive ends early"));
@@ -659,7 +659,7 @@ TEST(a_restore_that_cannot_be_done_changes_nothing)
     rig_close(&rig);
 }
 
-TEST(a_half_restored_directory_is_for_nobody_until_it_is_restored)
+TEST(a_half_restored_directory_is_refused_until_it_is_restored)
 {
     static const char *const pieces[] = {"2one", NULL};
     struct rig rig;
@@ -671,7 +671,7 @@ TEST(a_half_restored_directory_is_for_nobody_until_it_is_restored)
     put_file(&rig, DIR "/" DATADIR_RESTORE, STR("muster-restore 1\n"));
     struct datadir_force force = {.fs = rig.fs, .entropy = &rig.entropy.base, .dir = DIR};
     CHECK_ERR("start", datadir_read(rig.fs, DIR, &next, &note), ERR_NOT_READY);
-    CHECK("says so", strstr(note.text, "a restore was interrupted: run it again"));
+    CHECK("the message", strstr(note.text, "a restore was interrupted: run it again"));
     CHECK_ERR("force", datadir_force_config(&force, &next, &note), ERR_NOT_READY);
     CHECK_ERR("rejoin", datadir_rejoin(rig.fs, &rig.entropy.base, DIR, &old, &next, &note),
               ERR_NOT_READY);

@@ -56,7 +56,7 @@ TEST(a_record_is_read_as_it_was_written)
         }
 }
 
-TEST(a_record_that_is_cut_off_says_how_much_it_takes)
+TEST(a_cut_record_reports_its_full_size)
 {
     struct log_record got = {.serial = 99}, record = {.kind = RECORD_COMMAND,
                                                       .serial = 1,
@@ -64,7 +64,7 @@ TEST(a_record_that_is_cut_off_says_how_much_it_takes)
     size_t size, want = 0;
     char *room = written(&record, salt, &size);
     for (size_t len = 0; len < size; len++) {
-        char *exact = malloc(len + 1); /* so that a read past the end is seen */
+        char *exact = malloc(len + 1); /* so that ASan sees a read past the end */
         assert_non_null(exact);
         memcpy(exact + 1, room, len);
         CHECK_ERR("more is needed", record_read(str_of(exact + 1, len), salt, &got, &want),
@@ -112,8 +112,8 @@ TEST(a_record_of_another_segment_is_none)
     free(room);
 }
 
-/* Checksums are right and what they cover is not: written by nobody, so refused. */
-TEST(what_cannot_be_is_refused_behind_a_right_checksum)
+/* The checksums are right but the content is not, so no writer made the record: refused. */
+TEST(an_impossible_record_with_a_right_checksum_is_refused)
 {
     static const struct {
         const char *why;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshot files: written, read, damaged, received, swept. Power cuts are in tests/fault/log. */
+/* Snapshot files: written, read, damaged, received, cleaned up. Power cuts are in tests/fault/log.
+ * */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,7 @@ TEST(a_chunk_of_another_snapshot_is_none)
     }
 }
 
-/* Checksums are right and what they cover is not. */
+/* The checksums are right, but the content is not consistent. */
 TEST(a_snapshot_must_add_up)
 {
     static const struct {
@@ -198,7 +199,7 @@ TEST(the_newest_is_found_and_never_passed_over)
     snprintf(other, sizeof other, "%s", path_of(12));
     CHECK_OK("misnamed", fs_rename(rig.fs, path_of(10), other));
     CHECK_ERR("misnamed", snap_newest(rig.fs, RIG_DIR, name, &head, &note), ERR_CORRUPT);
-    CHECK_HAS("as what", note.text, "is of index 10");
+    CHECK_HAS("names its real index", note.text, "is of index 10");
     rig_close(&rig);
 }
 
@@ -217,7 +218,7 @@ TEST(sweeping_leaves_the_newest_alone)
     CHECK_OK("older", snap_remove_older(rig.fs, RIG_DIR, &two.mark, &note));
     CHECK("older is gone", !exists(&rig, path_of(1)));
     CHECK("itself and newer stay", exists(&rig, path_of(2)) && exists(&rig, path_of(3)));
-    CHECK("what arrives stays", exists(&rig, temp));
+    CHECK("the incoming file stays", exists(&rig, temp));
     CHECK_OK("sweep", snap_sweep(rig.fs, RIG_DIR, &note));
     CHECK("gone", !exists(&rig, path_of(2)) && !exists(&rig, path_of(3)) && !exists(&rig, temp));
     CHECK_OK("the newest is whole", snap_rig_compare(rig.fs, path_of(4), 4, &note));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Term and vote: two equal copies, so that one may be torn or damaged. Power cuts are in
+/* Term and vote: two equal copies, of which one may be torn or damaged. Power cuts are in
  * tests/fault/log. */
 #include <string.h>
 
@@ -128,14 +128,15 @@ TEST(a_failed_write_is_final)
             CHECK_ERR("fails", vote_write(file, (struct vote){1, 2}, &note), ERR_IO);
             CHECK_HAS("where", note.text, VOTE_PATH);
             CHECK_ERR("for good", vote_write(file, (struct vote){2, 2}, &note), ERR_IO);
-            CHECK_HAS("says so", note.text, "failed before");
+            CHECK_HAS("the message", note.text, "failed before");
             vote_close(file);
             rig_close(&rig);
         }
 }
 
-/* What was read may be in the kernel's memory only, and a failed sync may have dropped it. */
-TEST(what_is_read_is_durable_twice)
+/* The bytes that were read may exist only in the kernel's memory, because a failed sync may have
+ * dropped them. */
+TEST(a_vote_that_was_read_is_durable_in_both_copies)
 {
     const struct sim_fs_options drops = {.failed_sync_drops_per_million = 1000000};
     struct rig rig;

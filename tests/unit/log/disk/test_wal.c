@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log on a disk that does what it is notified: append, roll, replace, reset, seal, release,
- * recycle, reading back. What power cuts and damage do is in test_wal_faults.c and
- * test_wal_damage.c. */
+/* The log on a disk without faults: append, roll, replace, reset, seal, release, recycle, read
+ * back. Power cuts are in test_wal_faults.c, damage is in test_wal_damage.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,7 +166,7 @@ TEST(segments_are_zeroed_ahead_of_need)
     CHECK_U64("spares", stats.spares, 2);
     for (uint64_t i = 1; i <= 3; i++) CHECK_U64("whole", file_size(&rig, i), RIG_SEGMENT);
     CHECK_U64("known", stats.disk_bytes, 3 * RIG_SEGMENT);
-    /* Within what was prepared no file grows and none is made. */
+    /* Within the prepared segments no file grows and none is created. */
     CHECK_OK("append", rig_append(wal, (struct rig_append){1, 1, 110, 1500}, &log, NULL));
     CHECK_U64("in the third", wal_stats(wal).last_sequence, 3);
     for (uint64_t i = 1; i <= 3; i++) CHECK_U64("as before", file_size(&rig, i), RIG_SEGMENT);
@@ -180,7 +179,7 @@ TEST(segments_are_zeroed_ahead_of_need)
     rig_close(&rig);
 }
 
-TEST(released_segments_are_recycled_and_never_speak_again)
+TEST(released_segments_are_recycled_and_their_records_never_reappear)
 {
     static struct rig_log log, found;
     struct rig rig;
@@ -202,9 +201,9 @@ TEST(released_segments_are_recycled_and_never_speak_again)
         CHECK("recycled, not zeroed", file_size(&rig, i) > RIG_SEGMENT / 2);
     uint64_t from = log.at[log.count - 1].index;
     wal = reopen(&rig, wal, &found, &report);
-    CHECK("what is left", rig_log_equal(&log, &found, from));
+    CHECK("the remaining entries", rig_log_equal(&log, &found, from));
     CHECK_U64("spares are known again", wal_stats(wal).spares, 2);
-    /* The old records are in the very places where new ones are expected. */
+    /* The old records are at exactly the offsets where new records are expected. */
     for (uint64_t index = 201; index <= 260; index++) {
         CHECK_OK("append", rig_append(wal, (struct rig_append){index, 2, 1, 1500}, &log, NULL));
         sim_fs_process_died(rig.disk); /* no seal */
@@ -227,26 +226,26 @@ TEST(a_full_disk_ends_upkeep_but_not_the_log)
     struct wal *wal = reopen(&rig, NULL, &found, &report);
     enum err err = ERR_OK;
     while (!err && wal_wants_spare(wal)) err = wal_prepare(wal, &note);
-    CHECK_ERR("said", err, ERR_NO_SPACE);
+    CHECK_ERR("reported", err, ERR_NO_SPACE);
     CHECK_HAS("where", note.text, RIG_DIR "/log");
     CHECK("not asked again", !wal_wants_spare(wal));
     CHECK_ERR("if asked all the same", wal_prepare(wal, &note), ERR_NO_SPACE);
     CHECK_OK("appends go on", rig_append(wal, (struct rig_append){1, 1, 5, 1500}, &log, NULL));
     wal = reopen(&rig, wal, &found, &report);
     CHECK("all of it", rig_log_equal(&log, &found, 1));
-    /* No room for another segment: that is the end, and it is said by every call. */
+    /* No space for another segment: the log stops, and every call reports that. */
     err = rig_append(wal, (struct rig_append){6, 1, 100, 1500}, &log, &note);
     CHECK_ERR("the end", err, ERR_NO_SPACE);
     CHECK_ERR("final", rig_append(wal, (struct rig_append){6, 1, 1, 1}, &log, &note), ERR_NO_SPACE);
     CHECK_ERR("final", wal_seal(wal, &note), ERR_NO_SPACE);
-    CHECK_HAS("and says so", note.text, "failed before");
+    CHECK_HAS("and the message", note.text, "failed before");
     wal_close(wal);
     rig_close(&rig);
 }
 
 /* -- reading back -- */
 
-TEST(old_entries_are_read_from_where_they_stand)
+TEST(old_entries_are_read_where_they_were_written)
 {
     static struct rig_log log, found;
     static struct entry entries[400];
@@ -265,7 +264,7 @@ TEST(old_entries_are_read_from_where_they_stand)
     buf_init(&into, 1 << 20);
     CHECK_OK("before", buf_append_c(&into, "before"));
     CHECK_OK("all", wal_read(rig.fs, RIG_DIR, places, log.count, &into, entries, &note));
-    CHECK("what was there stays", memcmp(into.data, "before", 6) == 0);
+    CHECK("earlier content stays", memcmp(into.data, "before", 6) == 0);
     for (size_t i = 0; i < log.count; i++) {
         static char want[100000];
         CHECK_U64("index", entries[i].index, i + 1);
@@ -280,7 +279,7 @@ TEST(old_entries_are_read_from_where_they_stand)
     CHECK_U64("index", entries[0].index, 301);
     CHECK_U64("index", entries[2].index, 4);
     CHECK_U64("index", entries[4].index, 1);
-    /* a ceiling, a wrong place, a segment that is gone */
+    /* a size limit, a wrong place, a removed segment */
     struct buf small;
     buf_init(&small, 2000);
     CHECK_OK("something", buf_append_c(&small, "kept"));
@@ -318,7 +317,7 @@ TEST(options_and_callbacks_are_answered)
     options = rig.options;
     options.create = false;
     CHECK_ERR("no log", wal_open(&options, false, NULL, NULL, &wal, NULL, &note), ERR_CORRUPT);
-    CHECK_HAS("said", note.text, "holds no segment");
+    CHECK_HAS("the note", note.text, "holds no segment");
     options.dir = "/nowhere";
     CHECK_ERR("no directory", wal_open(&options, false, NULL, NULL, &wal, NULL, &note),
               ERR_NOT_FOUND);

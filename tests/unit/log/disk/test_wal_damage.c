@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damage and torn tails: a bit that changes below what was acknowledged stops the log and names
- * file and offset; in what nobody covers it is cut. */
+/* Damage and torn tails. A changed bit below the acknowledged end stops the log, with file and
+ * offset; a changed bit after it is cut off. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void flip(struct rig *rig, uint64_t sequence, uint64_t offset, int bit)
     fs_close(rig->fs, file);
 }
 
-/* Read-only, so that the disk is the same for the next flip. */
+/* Read-only, so that the disk is unchanged for the next flip. */
 static enum err look(struct rig *rig, struct rig_log *found, struct wal_report *report,
                      struct note *note)
 {
@@ -43,7 +43,7 @@ static enum err look(struct rig *rig, struct rig_log *found, struct wal_report *
     return err;
 }
 
-/* Three segments; `sealed` or killed before the seal. */
+/* Three segments; `sealed`, or killed before the seal. */
 static void build(struct rig *rig, struct rig_log *log, uint64_t seed, bool sealed)
 {
     struct wal *wal = NULL;
@@ -60,9 +60,9 @@ static void build(struct rig *rig, struct rig_log *log, uint64_t seed, bool seal
     sim_fs_reclaim(rig->disk);
 }
 
-/* The last byte of a segment's records, by reading it. */
+/* Finds the end of each segment's records by reading the file. */
 struct extent {
-    uint64_t end[4]; /* by sequence: behind its last record */
+    uint64_t end[4]; /* by sequence: just after its last record */
     uint64_t starts[64][2];
     size_t count;
 };
@@ -80,7 +80,7 @@ static enum err note_place(void *context, const struct wal_found *found)
     return ERR_OK;
 }
 
-/* Where the record that holds this byte begins. */
+/* The offset of the record that contains this byte. */
 static uint64_t start_of(const struct extent *extent, uint64_t sequence, uint64_t offset)
 {
     uint64_t start = SEGMENT_HEAD;
@@ -91,7 +91,7 @@ static uint64_t start_of(const struct extent *extent, uint64_t sequence, uint64_
     return start;
 }
 
-TEST(any_bit_below_what_was_acknowledged_stops_the_log)
+TEST(any_bit_below_the_acknowledged_end_stops_the_log)
 {
     static struct rig_log log, found;
     static struct extent extent;
@@ -114,7 +114,7 @@ TEST(any_bit_below_what_was_acknowledged_stops_the_log)
             snprintf(want, sizeof want, "%016" PRIx64 ".seg: offset %" PRIu64 ":", s, start);
             CHECK_HAS("names file and offset", note.text, want);
             flip(&rig, s, at, (int)(at % 8));
-            /* Every byte of heads, a sample of the long bodies. */
+            /* Every byte of heads, a sample of long bodies. */
             step = at < SEGMENT_HEAD ? 37 : at - start < RECORD_HEAD ? 1 : 211;
         }
     }
@@ -123,7 +123,7 @@ TEST(any_bit_below_what_was_acknowledged_stops_the_log)
     rig_close(&rig);
 }
 
-TEST(a_bit_in_what_nobody_covers_is_a_torn_tail)
+TEST(a_bit_after_the_covered_end_is_a_torn_tail)
 {
     static struct rig_log log, found;
     struct rig rig;
@@ -137,10 +137,10 @@ TEST(a_bit_in_what_nobody_covers_is_a_torn_tail)
             flip(&rig, last[i].place.sequence, at, (int)(at % 8));
             CHECK_OK("opens", look(&rig, &found, &report, &note));
             CHECK_U64("cut there", rig_log_last(&found), last[i].index - 1);
-            CHECK_U64("said where", report.torn_offset, last[i].place.offset);
+            CHECK_U64("the place is reported", report.torn_offset, last[i].place.offset);
             flip(&rig, last[i].place.sequence, at, (int)(at % 8));
         }
-    /* One before it is covered by the last append. */
+    /* The last append covers the record before it. */
     flip(&rig, last[-1].place.sequence, last[-1].place.offset + 60, 3);
     CHECK_ERR("stops", look(&rig, &found, &report, &note), ERR_CORRUPT);
     rig_close(&rig);
@@ -169,7 +169,7 @@ TEST(a_torn_tail_does_not_come_back_to_life)
     rig_close(&rig);
 }
 
-/* -- files that are not what they should be -- */
+/* -- wrong files -- */
 
 static void rename_segment(struct rig *rig, uint64_t from, uint64_t to)
 {
@@ -199,7 +199,7 @@ TEST(a_segment_that_is_missing_or_misnamed_stops_the_log)
     CHECK_OK("removed", fs_remove(rig.fs, path));
     CHECK_ERR("stops", look(&rig, &found, NULL, &note), ERR_CORRUPT);
     CHECK_HAS("which", note.text, "0000000000000003.seg: is missing");
-    /* The first may have been released; whether it joins the snapshot is asked elsewhere. */
+    /* The first segment may have been released; another test checks that it joins the snapshot. */
     segment_path(1, path);
     rig_close(&rig);
     build(&rig, &log, 4, true);
@@ -341,7 +341,7 @@ TEST(a_segment_of_another_replica_or_format_is_refused)
     build(&rig, &log, 5, true);
     rig.options.replica_id = RIG_REPLICA + 1;
     CHECK_ERR("refused", look(&rig, &found, NULL, &note), ERR_CORRUPT);
-    CHECK_HAS("whose", note.text, "of replica 000000000000004d, not of 000000000000004e");
+    CHECK_HAS("the file", note.text, "of replica 000000000000004d, not of 000000000000004e");
     rig.options.replica_id = RIG_REPLICA;
     rig.options.cluster_id = RIG_CLUSTER + 1; /* adopted, or forced, since */
     CHECK_OK("the cluster may change", look(&rig, &found, NULL, &note));
@@ -379,7 +379,7 @@ TEST(looking_changes_nothing)
     rig_close(&rig);
 }
 
-/* -- a read that is led astray once -- */
+/* -- a read that returns wrong bytes once -- */
 
 struct astray {
     struct fault_fs fault;
@@ -396,7 +396,7 @@ static enum err read_astray(struct fs *fs, struct fs_file *file, uint64_t offset
     return err;
 }
 
-/* Nor may what it brought be written anywhere. */
+/* The wrong bytes must not be written anywhere, either. */
 static void open_astray(bool read_only)
 {
     static struct rig_log log, found;
@@ -433,7 +433,7 @@ TEST(a_read_that_is_led_astray_once_is_not_damage)
     open_astray(false);
 }
 
-/* -- a segment that is recycled under a reader -- */
+/* -- a segment that is recycled while it is read -- */
 
 struct racing {
     struct fault_fs fault;
@@ -456,7 +456,7 @@ static enum err read_racing(struct fs *fs, struct fs_file *file, uint64_t offset
 
 TEST(a_segment_recycled_under_a_reader_is_gone_not_damaged)
 {
-    for (uint64_t nth = 1; nth <= 2; nth++) { /* before its head is read, and after */
+    for (uint64_t nth = 1; nth <= 2; nth++) { /* before its head is read, and afterwards */
         static struct rig_log log;
         struct racing racing = {.nth = nth};
         struct rig rig;

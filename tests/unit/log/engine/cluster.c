@@ -59,7 +59,7 @@ static void forget_old(struct node *node)
     node->old_count = 0;
 }
 
-/* Durable entries from `from` on are still on the disk, before those that were kept already. */
+/* Keeps the durable entries from `from` on, in front of older kept ones. */
 static void keep_old(struct node *node, uint64_t from)
 {
     uint64_t count = node->durable + 1 - from;
@@ -676,7 +676,7 @@ void cluster_drop_all(struct cluster *cluster)
     }
 }
 
-/* To look into a seed: every message that arrives. */
+/* Prints every message that arrives, to examine a seed. */
 static void trace(const struct cluster *cluster, const struct parcel *parcel)
 {
     const struct raft_message *m = &parcel->message;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A handful of engines in memory: their disks, the messages between them, one clock that moves
- * when reported. No I/O. Directed tests move every message by hand; the swarm draws.
- *
- * The checks of Raft are always on: one leader a term, equal logs wherever index and term are
- * equal, the same entry applied everywhere at an index, nothing committed missing in a later
- * leader, nothing applied replaced, the commit index never back. The first violation is kept as
- * text. */
+/* A few engines in memory: their disks, the messages between them, and one clock that moves on
+ * request. No I/O. Directed tests move every message themselves; the swarm draws. Always checked:
+ * one leader a term; equal logs wherever index and term are equal; the same entry applied at an
+ * index everywhere; no committed entry missing in a later leader; no applied entry replaced; no
+ * commit index going back. The first violation is kept as text. */
 #ifndef TESTS_UNIT_LOG_ENGINE_CLUSTER_H
 #define TESTS_UNIT_LOG_ENGINE_CLUSTER_H
 #include "base/list.h"
@@ -35,10 +33,10 @@ struct node {
     uint64_t snapshot_state;
     struct node_entry *log;
     uint64_t first;   /* index of log[0] */
-    uint64_t last;    /* of the log in memory, first - 1 when empty */
-    uint64_t durable; /* of it */
-    uint64_t syncing; /* a sync under way makes this durable; 0: none */
-    /* Durable entries that were replaced stay on the disk until what replaces them is durable. */
+    uint64_t last;    /* last entry of the log in memory; first - 1 when empty */
+    uint64_t durable; /* last durable entry */
+    uint64_t syncing; /* the running sync makes this entry durable; 0: none runs */
+    /* Replaced durable entries remain on the disk until their replacement is durable. */
     struct node_entry *old;
     uint64_t old_first, old_count;
     /* driver */
@@ -57,7 +55,7 @@ struct parcel { /* a message under way */
     mono_time at; /* the swarm's */
     uint64_t from, to;
     struct raft_message message;
-    struct entry *entries; /* of an append; heap, bytes too */
+    struct entry *entries; /* the entries of an append, on the heap with their bytes */
     struct snapshot_mark mark;
     uint64_t state; /* of a snapshot */
 };
@@ -68,19 +66,20 @@ struct cluster {
     struct list wire;                     /* of parcels, oldest first */
     bool cut[CLUSTER_NODES + 1][CLUSTER_NODES + 1];
     uint64_t submitted;
-    /* The swarm's: may set parcel->at or return false to lose it. NULL: on the wire at once. */
+    /* Set by the swarm: may set parcel->at, or return false to lose the message. NULL: sent at
+     * once. */
     bool (*on_post)(struct cluster *cluster, struct parcel *parcel);
     void *owner;
-    char violation[256]; /* "" while all is well */
-    /* what the checks know */
+    char violation[256]; /* "": no violation */
+    /* state of the checks */
     struct {
         uint64_t id;
     } * leaders; /* by term */
     uint64_t leader_terms;
     struct {
-        uint64_t term, hash; /* what was applied */
-        uint64_t known_in;   /* term of who applied it first */
-        uint64_t state;      /* after it */
+        uint64_t term, hash; /* the applied entry */
+        uint64_t known_in;   /* term of the first replica that applied it */
+        uint64_t state;      /* state after the entry */
     } applied[CLUSTER_INDEX_MAX + 1];
     struct {
         struct {
@@ -100,16 +99,16 @@ void cluster_close(struct cluster *cluster);
 void cluster_found(struct cluster *cluster, uint64_t id, const struct members *members);
 /* ids 1..voters are voters, the next `learners` are learners. */
 struct members cluster_members(uint64_t voters, uint64_t learners);
-/* `voters` nodes founded together; nobody leads yet. */
+/* `voters` nodes founded together, without a leader. */
 struct cluster *cluster_of(uint64_t voters, uint64_t seed);
 struct node *cluster_node(struct cluster *cluster, uint64_t id);
 
 void cluster_start(struct cluster *cluster, uint64_t id); /* from its disk */
-/* Loses what is not durable but keeps `spare` more entries, if there are. With none kept, what was
- * replaced and not yet overwritten on disk is there again. */
+/* Loses entries that are not durable, except `spare` of them. With `spare` 0, replaced entries that
+ * are not yet overwritten on disk return. */
 void cluster_crash(struct cluster *cluster, uint64_t id, uint64_t spare);
 
-/* Moves the clock to when `id` is due, at least, and lets it time out. */
+/* Moves the clock at least to the deadline of `id`, and lets it time out. */
 void cluster_fire(struct cluster *cluster, uint64_t id);
 void cluster_timeout(struct cluster *cluster, uint64_t id); /* now */
 void cluster_elapse(struct cluster *cluster, uint64_t ms);
@@ -117,15 +116,16 @@ enum err cluster_submit(struct cluster *cluster, uint64_t id, const char *comman
 enum err cluster_change(struct cluster *cluster, uint64_t id, const struct members *members);
 enum err cluster_transfer(struct cluster *cluster, uint64_t id, uint64_t to);
 void cluster_sync(struct cluster *cluster, uint64_t id); /* everything is durable, and reported */
-void cluster_sync_begin(struct cluster *cluster, uint64_t id); /* what is there now */
+void cluster_sync_begin(struct cluster *cluster, uint64_t id); /* the entries present now */
 void cluster_sync_end(struct cluster *cluster, uint64_t id);   /* is durable, and reported */
 void cluster_apply(struct cluster *cluster, uint64_t id);
 void cluster_finish_install(struct cluster *cluster, uint64_t id);
 void cluster_snapshot(struct cluster *cluster, uint64_t id, uint32_t trailing); /* at applied */
 
 /* -- the wire -- */
-struct parcel *cluster_find(struct cluster *cluster, uint64_t from, uint64_t to,
-                            enum raft_message_type type); /* the oldest; still on the wire */
+struct parcel *cluster_find(
+    struct cluster *cluster, uint64_t from, uint64_t to,
+    enum raft_message_type type); /* the oldest such message; still in flight */
 struct parcel *cluster_take(struct cluster *cluster, uint64_t from, uint64_t to,
                             enum raft_message_type type); /* off the wire; NULL: none */
 struct parcel *cluster_copy(const struct parcel *parcel);
@@ -133,12 +133,13 @@ void cluster_give(struct cluster *cluster, struct parcel *own_parcel); /* delive
 void cluster_drop(struct parcel *own_parcel);
 void cluster_drop_all(struct cluster *cluster);
 bool cluster_deliver(struct cluster *cluster, uint64_t from, uint64_t to,
-                     enum raft_message_type type); /* the oldest of these; false: none */
-void cluster_deliver_all(struct cluster *cluster); /* until the wire is empty; cut links lose */
+                     enum raft_message_type type); /* the oldest of these messages; false: none */
+void cluster_deliver_all(
+    struct cluster *cluster); /* until no message is in flight; cut links lose messages */
 void cluster_isolate(struct cluster *cluster, uint64_t id, bool cut);
-/* Time-outs of `id` and all that follows, until it leads. False: it does not. */
+/* Lets `id` time out and delivers until it leads. False: it does not become leader. */
 bool cluster_elect(struct cluster *cluster, uint64_t id);
-/* Delivers, and lets everybody time out when due, for `ms`. */
+/* Delivers messages and fires due time-outs of all nodes for `ms`. */
 void cluster_run(struct cluster *cluster, uint64_t ms);
 uint64_t cluster_leader(const struct cluster *cluster); /* of the highest term, or 0 */
 

@@ -11,10 +11,10 @@
 enum {
     FAULTY_MS = 4000,
     HEAL_MS = 60 * CLUSTER_ELECTION_MS,    /* until a leader has committed */
-    SETTLE_MS = 300 * CLUSTER_ELECTION_MS, /* until the members are as wanted */
+    SETTLE_MS = 300 * CLUSTER_ELECTION_MS, /* until the members are the requested ones */
 };
 
-struct options { /* drawn per seed; chances are per million and millisecond or message */
+struct options { /* drawn per seed; chances are per million, per millisecond or per message */
     bool fifo;
     uint32_t loss, duplicate;
     uint64_t delay_max, sync_max, install_max, apply_max;
@@ -116,7 +116,8 @@ static void deliver_due(struct swarm *swarm)
     struct cluster *cluster = swarm->cluster;
     bool again = true;
 
-    while (again && !cluster->violation[0]) { /* a delivery may post what is due at once */
+    while (again &&
+           !cluster->violation[0]) { /* a delivery may send a message that is due at once */
         again = false;
         LIST_EACH_SAFE(&cluster->wire, link, following)
         {
@@ -173,7 +174,7 @@ static void look(struct swarm *swarm, struct node *node, struct members *members
     }
 }
 
-/* What the leader would like: dead members out, then the wanted number of voters. */
+/* The change that the leader wants: dead members removed, then the requested number of voters. */
 static bool choose(struct swarm *swarm, const struct node *leader, const struct members *members,
                    enum member_change_kind *kind, uint64_t *id)
 {
@@ -196,7 +197,7 @@ static bool choose(struct swarm *swarm, const struct node *leader, const struct 
     if (dead) {
         *kind = CHANGE_REMOVE;
         *id = dead;
-        /* the last but one has nobody to agree with: first let a newcomer in */
+        /* the last but one voter has no majority after a removal: first add a newcomer */
         if (voters > 1 || members_find(members, dead)->role == MEMBER_LEARNER) return true;
     }
     if (voters < swarm->options.target) {
@@ -216,8 +217,8 @@ static bool choose(struct swarm *swarm, const struct node *leader, const struct 
     return false;
 }
 
-/* A leader cannot know of a death at once. A change that needs the dead one is beyond what Raft
- * promises, by any writer, so nobody asks for one here. */
+/* A leader cannot learn of a death at once. Raft promises nothing about a change that needs the
+ * dead member, so the swarm requests none. */
 static bool does_without_the_dead(struct swarm *swarm, const struct members *members)
 {
     size_t alive = 0;
@@ -259,8 +260,8 @@ static void change_members(struct swarm *swarm, uint64_t leader)
     }
 }
 
-/* Somebody may die for good only when every configuration that anybody holds, on disk too, is the
- * same and does without it: two at once may be more than Raft promises. */
+/* A member may die for good only when all configurations, also on disks, are the same and keep a
+ * majority without the member: two deaths at once may be more than Raft promises. */
 static void die(struct swarm *swarm, uint64_t id)
 {
     struct cluster *cluster = swarm->cluster;
@@ -308,7 +309,7 @@ static void start(struct swarm *swarm, uint64_t id)
         (mono_time){0};
 }
 
-/* Begins something when there is something to do, ends it after a drawn time. */
+/* Starts an event when there is one, and ends it after a drawn time. */
 static bool due(struct swarm *swarm, mono_time *at, bool wanted, uint64_t most)
 {
     mono_time now = swarm->cluster->now;
@@ -416,7 +417,7 @@ static bool tick(struct swarm *swarm)
 
 /* -- a life -- */
 
-/* Every member that lives has applied everything up to `index`. */
+/* Every live member has applied everything up to `index`. */
 static bool caught_up(struct swarm *swarm, uint64_t index)
 {
     struct members members;
@@ -463,7 +464,7 @@ static void heal(struct swarm *swarm)
                                                          : "no leader after healing");
         return;
     }
-    if (swarm->next_id > CLUSTER_NODES - 6) return; /* no names left to change members with */
+    if (swarm->next_id > CLUSTER_NODES - 6) return; /* no ids left for member changes */
     swarm->options.target = swarm->options.target == 3 ? 5 : 3;
     for (ms = 0; ms < SETTLE_MS && !settled(swarm); ms++)
         if (!tick(swarm)) return;
@@ -478,7 +479,7 @@ static void heal(struct swarm *swarm)
     if (ms == HEAL_MS) cluster_violate(cluster, "no progress after the last change");
 }
 
-/* The state of all, to look into a seed. */
+/* Prints the state of all nodes, to examine a seed. */
 static void dump(struct swarm *swarm)
 {
     for (uint64_t id = 1; id < swarm->next_id; id++) {

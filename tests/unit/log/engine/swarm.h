@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One seeded life of a cluster of engines: loss, delay, reordering, duplicates, partitions, crashes
- * that lose or bring back what was not synced, slow disks, snapshots, members that come, rise,
- * move, go and die, hand-overs; then everything heals, and it must make progress. */
+/* One seeded run of a cluster of engines: loss, delay, reordering, duplicates, partitions, crashes
+ * that lose or restore unsynced entries, slow disks, snapshots, member changes, deaths, hand-overs.
+ * Then all faults end, and the cluster must make progress. */
 #ifndef TESTS_UNIT_LOG_ENGINE_SWARM_H
 #define TESTS_UNIT_LOG_ENGINE_SWARM_H
 #include <stdbool.h>
@@ -11,6 +11,7 @@ struct swarm_counts {
     uint64_t seeds, commits, elections, crashes, installs, truncations;
     uint64_t adds, promotions, removals, moves, deaths, transfers;
 };
-/* True: nothing unsafe happened and it made progress. Prints the seed and why when not. */
+/* True: nothing unsafe happened, and the cluster made progress. On false it prints the seed and the
+ * reason. */
 bool swarm_run(uint64_t seed, struct swarm_counts *counts);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many lives by hand: swarm [FIRST [COUNT [MUTANT]]]. Exit 1 when one was not sound. */
+/* Runs many seeds: swarm [FIRST [COUNT [MUTANT]]]. Exit 1 when one was not sound. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

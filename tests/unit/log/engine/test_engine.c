@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine by itself and in small clusters: what drivers rely on. */
+/* The engine by itself and in small clusters: what drivers depend on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ TEST(a_new_leader_hands_out_its_barrier_in_the_call_that_made_it_leader)
     CHECK("a barrier", node->log[1].kind == ENTRY_BARRIER);
     CHECK_SIZE("without bytes", node->log[1].bytes.len, 0);
     CHECK_U64("of its term", node->log[1].term, engine_term(node->engine));
-    /* and when the library writes one of its own, with bytes, because something is uncommitted */
+    /* The library also writes an entry of its own, with bytes, when something is uncommitted. */
     cluster_isolate(c, 1, true);
     CHECK_OK("uncommitted", cluster_submit(c, 1, "x"));
     cluster_crash(c, 1, 0);
@@ -90,7 +90,7 @@ TEST(a_leader_knows_who_answered_when)
     cluster_isolate(c, 2, false);
     cluster_isolate(c, 3, true);
     CHECK("leads again, by 2's vote", cluster_elect(c, 1));
-    CHECK_U64("and has not heard of 3 since", engine_heard(engine, 3).ms, 0);
+    CHECK_U64("and had no contact with 3 since", engine_heard(engine, 3).ms, 0);
     CHECK_U64("a follower knows nothing of that", engine_heard(cluster_node(c, 2)->engine, 1).ms,
               0);
     CHECK("sound", cluster_sound(c));
@@ -106,11 +106,11 @@ static struct {
     size_t count;
 } late;
 
-/* Votes of replicas without time to answer: they come when the candidate's usual time is over. */
+/* Delays votes until the candidate's usual time is over, as slow replicas do. */
 static bool hold_votes(struct cluster *c, struct parcel *parcel)
 {
     if (parcel->message.type != RAFT_REQUEST_VOTE_RESULT) return true;
-    CHECK("room for what is late", late.count < LATE_MAX);
+    CHECK("room for late votes", late.count < LATE_MAX);
     late.own[late.count] = cluster_copy(parcel);
     late.at[late.count++] = c->now.ms + LATE_MS;
     return false;
@@ -136,7 +136,7 @@ TEST(votes_that_come_late_elect_a_leader_in_the_end)
             cluster_run(c, 1);
             give_late(c);
         }
-        CHECK("somebody leads", cluster_leader(c) != 0);
+        CHECK("a replica leads", cluster_leader(c) != 0);
         CHECK("sound", cluster_sound(c));
         c->on_post = NULL;
         while (late.count) cluster_drop(late.own[--late.count]);
@@ -144,7 +144,7 @@ TEST(votes_that_come_late_elect_a_leader_in_the_end)
     }
 }
 
-/* Until the next candidacy of `id`, which nobody answers. */
+/* Time until the next candidacy of `id`, which no node answers. */
 static uint64_t candidacy_after(struct cluster *c, uint64_t id)
 {
     uint64_t before = c->now.ms;
@@ -156,7 +156,7 @@ static uint64_t candidacy_after(struct cluster *c, uint64_t id)
 
 TEST(each_failed_candidacy_waits_longer_and_a_leader_ends_that)
 {
-    /* Once to twice these: as configured at first, then doubled, four times at most. */
+    /* Once to twice these times: as configured at first, then doubled, up to four times. */
     static const uint64_t times[] = {1, 1, 2, 4, 4, 4};
     struct cluster *c = cluster_of(3, 7);
 
@@ -194,7 +194,7 @@ TEST(a_leader_that_backed_off_as_candidate_steps_down_as_soon_as_any)
     cluster_close(c);
 }
 
-/* -- what no sound peer sends -- */
+/* -- messages that no correct peer sends -- */
 
 static const struct {
     const char *why;
@@ -309,8 +309,8 @@ TEST(a_message_or_snapshot_that_cannot_be_is_refused)
     cluster_close(c);
 }
 
-/* Frames carry no version of the library's messages; without one it counts a late answer to a
- * pre-vote as a vote. */
+/* Frames carry no version of the library's messages; without a version the library counts a late
+ * pre-vote answer as a vote. */
 TEST(a_pre_vote_is_not_counted_as_a_vote)
 {
     struct cluster *c = cluster_of(3, 1);
@@ -416,7 +416,7 @@ TEST(a_restart_remembers_snapshot_entries_term_and_vote)
     cluster_start(c, 2);
     CHECK_U64("log", engine_last(node->engine), last);
     CHECK_U64("term", engine_term(node->engine), term);
-    CHECK_U64("what the snapshot holds is committed", engine_commit(node->engine),
+    CHECK_U64("the entries of the snapshot are committed", engine_commit(node->engine),
               node->snapshot.index);
     cluster_run(c, 3 * CLUSTER_HEARTBEAT_MS);
     CHECK_U64("goes on", node->applied, cluster_node(c, 1)->applied);
@@ -458,7 +458,7 @@ TEST(a_report_about_what_is_durable_already_changes_nothing)
     CHECK_OK("goes on", cluster_submit(c, 1, "y"));
     CHECK_U64("committed", node->applied, node->last);
     cluster_close(c);
-    /* a follower would acknowledge again, and less */
+    /* A follower would acknowledge again, with a lower index. */
     c = cluster_of(3, 1);
     CHECK("1 leads", cluster_elect(c, 1));
     node = cluster_node(c, 2);
@@ -510,7 +510,8 @@ TEST(damaged_bytes_are_no_configuration)
 
     buf_init(&bytes, 4096);
     CHECK_OK("encoded", members_encode(&members, &bytes));
-    for (size_t len = 0; len < bytes.len; len++) { /* a copy of that size, so that ASan watches */
+    for (size_t len = 0; len < bytes.len;
+         len++) { /* a copy of exactly that size, so that ASan sees a read past the end */
         copy = malloc(len ? len : 1);
         memcpy(copy, bytes.data, len);
         CHECK_ERR("cut", members_decode(str_of(copy, len), &back), ERR_PARSE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One scenario per guard, the smallest that its defect needs (docs/raft-guards.md). Each is run as
- * the code is, and again with the guard removed, where it must break. */
+/* One minimal scenario per guard (docs/raft-guards.md). Each runs with the guard, and again without
+ * it, where it must break. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "log/guards.h"
 #include "mutants/mutant.h"
 
-/* The cluster of the running scenario; one that breaks leaves it behind. */
+/* The cluster of the running scenario; a scenario that breaks leaves it open. */
 static struct cluster *c;
 
 static struct node *node(uint64_t id)
@@ -37,7 +37,7 @@ static bool done(bool holds)
     return sound && holds;
 }
 
-/* `voters` voters, 1 leads; everything is delivered. */
+/* A cluster of `voters` voters, led by 1; everything is delivered. */
 static void ready(uint64_t voters)
 {
     c = cluster_of(voters, 7);
@@ -63,14 +63,14 @@ static void submit_and_run(uint64_t id, int count)
     cluster_run(c, 2 * CLUSTER_HEARTBEAT_MS);
 }
 
-/* 1 leads, 3 lags behind 1's snapshot, and the snapshot is on the wire to it. */
+/* 1 leads; 3 lags behind 1's snapshot, and the snapshot is being sent to 3. */
 static void snapshot_on_the_wire(uint64_t voters)
 {
     ready(voters);
     cluster_isolate(c, 3, true);
     submit_and_run(1, 5);
     cluster_snapshot(c, 1, 0);
-    cluster_run(c, 2 * CLUSTER_ELECTION_MS); /* 3 is silent: its pipeline is given up */
+    cluster_run(c, 2 * CLUSTER_ELECTION_MS); /* 3 is silent: its pipeline is dropped */
     cluster_isolate(c, 3, false);
     node(3)->hold_install = true;
     for (int i = 0; i < 20 && !cluster_find(c, 1, 3, RAFT_INSTALL_SNAPSHOT); i++) {
@@ -101,7 +101,7 @@ GUARD_TEST(a_snapshot_of_an_old_term_is_not_answered_with_success, GUARD_1)
     late = cluster_take(c, 1, 3, RAFT_INSTALL_SNAPSHOT);
     cluster_drop_all(c);
     HOLDS(elects(2));
-    HOLDS(elects(1)); /* leads again, in a later term */
+    HOLDS(elects(1)); /* leads again in a later term */
     cluster_run(c, CLUSTER_HEARTBEAT_MS);
     cluster_drop_all(c);
     node(3)->hold_install = true;
@@ -207,7 +207,7 @@ GUARD_TEST(an_old_rejection_does_not_take_the_leader_back, GUARD_4)
     cluster_isolate(c, 3, true);
     submit_and_run(1, 4);
     cluster_run(c, 2 * CLUSTER_ELECTION_MS);
-    submit(1, 1); /* in the pipeline of 2, not of 3 */
+    submit(1, 1); /* in the pipeline to 2, not to 3 */
     cluster_deliver_all(c);
     cluster_isolate(c, 3, false);
     for (int i = 0; i < 20 && engine_match(engine(1), 3) < node(1)->last; i++) {
@@ -221,7 +221,7 @@ GUARD_TEST(an_old_rejection_does_not_take_the_leader_back, GUARD_4)
     }
     match = engine_match(engine(1), 3);
     HOLDS(match == node(1)->last);
-    if (!old) { /* rejected at the index that is acknowledged now */
+    if (!old) { /* rejected at the index that is acknowledged by now */
         struct parcel *answer;
         submit(1, 1);
         cluster_drop(cluster_take(c, 1, 3, RAFT_APPEND_ENTRIES));
@@ -260,7 +260,7 @@ GUARD_TEST(higher_term_and_longer_log_find_a_leader, GUARD_5)
     cluster_deliver_all(c);
     for (uint64_t id = 1; id <= 3; id++) cluster_crash(c, id, 0);
     cluster_isolate(c, 2, false);
-    node(2)->term = 9; /* it was a candidate in vain */
+    node(2)->term = 9; /* it was an unsuccessful candidate */
     node(2)->vote = 2;
     cluster_start(c, 1);
     cluster_start(c, 2);
@@ -270,7 +270,8 @@ GUARD_TEST(higher_term_and_longer_log_find_a_leader, GUARD_5)
 }
 
 /* -- 6, 15: voters 1, 2, 3; 3 is dead; 4 has caught up. 1 writes "promote 4" and loses contact
- * before anybody has it. 1 has the longest log and needs 2 and 4; 4 thinks it is no voter. -- */
+ * before another node has the entry. 1 has the longest log and needs 2 and 4; 4 does not know that
+ * it is a voter. -- */
 static bool promoted_without_knowing(void)
 {
     struct members members = cluster_members(3, 1);
@@ -314,7 +315,7 @@ TEST(a_non_voter_gives_one_vote_a_term_and_keeps_it_over_a_restart)
     cluster_run(c, 5 * CLUSTER_HEARTBEAT_MS);
     ask.request_vote = (struct raft_request_vote){
         .term = 10, .candidate_id = 2, .last_log_index = node(4)->last, .last_log_term = 2};
-    CHECK_OK("a leader is heard", engine_receive(engine(4), c->now, &ask, &effects));
+    CHECK_OK("contact with a leader", engine_receive(engine(4), c->now, &ask, &effects));
     CHECK("refused", !effects.messages[0].request_vote_result.vote_granted);
     CHECK_U64("and the term stays", engine_term(engine(4)), 2);
     cluster_elapse(c, CLUSTER_ELECTION_MS);
@@ -345,7 +346,8 @@ TEST(a_non_voter_gives_one_vote_a_term_and_keeps_it_over_a_restart)
     CHECK("sound", done(true));
 }
 
-/* -- 7: our configurations have no spares, so the library is made to want a time-out by hand. -- */
+/* -- 7: muster's configurations have no spares, so the test makes the library want a time-out. --
+ * */
 GUARD_TEST(a_timeout_that_stays_due_is_not_asked_for_at_once, GUARD_7)
 {
     static const struct guards_step timeout = {.timeout = true}, plain;
@@ -357,10 +359,11 @@ GUARD_TEST(a_timeout_that_stays_due_is_not_asked_for_at_once, GUARD_7)
 
     memset(&raft, 0, sizeof raft);
     HOLDS(!raft_init(&raft, NULL, NULL, 1, "x"));
-    raft_set_election_timeout(&raft, 100); /* counted from time 0: long over */
+    raft_set_election_timeout(&raft, 100); /* counted from time 0: expired long ago */
     guards_after(&guards, &raft, &timeout, now, messages, &count);
     HOLDS(guards_due(&guards, (mono_time){raft_timeout(&raft)}).ms == now.ms + 10);
-    guards_after(&guards, &raft, &plain, now, messages, &count); /* another step does not undo it */
+    guards_after(&guards, &raft, &plain, now, messages,
+                 &count); /* another step does not cancel it */
     HOLDS(guards_due(&guards, (mono_time){raft_timeout(&raft)}).ms == now.ms + 10);
     HOLDS(guards_due(&guards, (mono_time){9000}).ms == 9000);
     raft_close(&raft, NULL);
@@ -368,7 +371,7 @@ GUARD_TEST(a_timeout_that_stays_due_is_not_asked_for_at_once, GUARD_7)
 }
 
 /* -- 8 -- */
-GUARD_TEST(a_late_answer_to_a_pre_vote_unseats_nobody, GUARD_8)
+GUARD_TEST(a_late_answer_to_a_pre_vote_deposes_no_leader, GUARD_8)
 {
     struct raft_message late = {
         .type = RAFT_REQUEST_VOTE_RESULT,
@@ -482,8 +485,8 @@ GUARD_TEST(a_refused_change_leaves_no_entries_behind, GUARD_11)
     return done(true);
 }
 
-/* -- 12: the library's catch-up is never asked for. What names a server is a hand-over, and that is
- * judged before the library sees it. -- */
+/* -- 12: the library's catch-up is never requested. Only a hand-over names a server, and it is
+ * checked before the library sees it. -- */
 TEST(a_hand_over_to_nobody_is_refused)
 {
     struct members members = cluster_members(3, 1);
@@ -508,7 +511,7 @@ TEST(a_hand_over_to_nobody_is_refused)
 }
 
 /* -- 14 -- */
-GUARD_TEST(a_heir_that_lost_its_election_unseats_nobody, GUARD_14)
+GUARD_TEST(a_hand_over_target_that_lost_its_election_deposes_no_leader, GUARD_14)
 {
     uint64_t term;
 
@@ -518,7 +521,7 @@ GUARD_TEST(a_heir_that_lost_its_election_unseats_nobody, GUARD_14)
     HOLDS(cluster_find(c, 2, 3, RAFT_REQUEST_VOTE)->message.request_vote.disrupt_leader);
     cluster_drop_all(c);
     cluster_isolate(c, 2, true);
-    cluster_run(c, 2 * CLUSTER_ELECTION_MS); /* 1 goes on with 3, 2 asks in vain */
+    cluster_run(c, 2 * CLUSTER_ELECTION_MS); /* 1 continues with 3; no node answers 2 */
     HOLDS(leads(1));
     term = engine_term(engine(1));
     cluster_fire(c, 2);
@@ -529,8 +532,8 @@ GUARD_TEST(a_heir_that_lost_its_election_unseats_nobody, GUARD_14)
     return done(true);
 }
 
-/* -- 16: voters 1, 2, 3, learner 4. 2 writes "promote 4", which stays on 2; 3 leads the next term,
- * its entries reach only 4, and 3 dies. -- */
+/* -- 16: voters 1, 2, 3, learner 4. 2 writes "promote 4", which is only on 2. 3 leads the next
+ * term, its entries reach only 4, and 3 dies. -- */
 GUARD_TEST(a_non_voter_gets_committed_entries_only, GUARD_16)
 {
     struct members members = cluster_members(3, 1);
@@ -545,7 +548,7 @@ GUARD_TEST(a_non_voter_gets_committed_entries_only, GUARD_16)
     HOLDS(!cluster_change(c, 2, &members));
     cluster_drop_all(c);
     cluster_isolate(c, 2, true);
-    for (int tries = 0; tries < 8 && !leads(3); tries++) { /* 1 votes, and gets nothing else */
+    for (int tries = 0; tries < 8 && !leads(3); tries++) { /* 1 votes and receives nothing else */
         cluster_elapse(c, 2 * CLUSTER_ELECTION_MS);
         cluster_fire(c, 3);
         while (cluster_deliver(c, 3, 1, RAFT_REQUEST_VOTE) ||
@@ -585,7 +588,8 @@ TEST(a_non_voter_catches_up_under_load_although_its_appends_are_cut)
     CHECK("sound", done(true));
 }
 
-/* -- 17: voter 1 promotes 2; its entries reach 2 before its own disk and are lost by a crash. -- */
+/* -- 17: voter 1 promotes 2; its entries reach 2 before 1's own disk, and a crash loses them on 1.
+ * -- */
 GUARD_TEST(a_lone_voter_never_leads_a_term_twice, GUARD_17)
 {
     struct members members = cluster_members(1, 1);
@@ -613,8 +617,8 @@ GUARD_TEST(a_lone_voter_never_leads_a_term_twice, GUARD_17)
     return done(true);
 }
 
-/* -- 18: heartbeats to a follower that seems to need a snapshot end at the snapshot, and one that
- * is late may say more is committed than the follower knew. -- */
+/* -- 18: heartbeats to a follower that seems to need a snapshot end at the snapshot, and a late
+ * heartbeat may name a higher commit index than the follower has. -- */
 GUARD_TEST(the_commit_index_never_goes_back, GUARD_18)
 {
     struct engine_append late = {.prev_index = 4};
@@ -713,7 +717,7 @@ GUARD_TEST(a_newcomer_gets_something_whatever_was_compacted, GUARD_21)
     struct members members = cluster_members(3, 1);
 
     c = cluster_of(3, 7);
-    cluster_snapshot(c, 1, 0); /* nothing but the first configuration is applied */
+    cluster_snapshot(c, 1, 0); /* only the first configuration is applied */
     HOLDS(cluster_elect(c, 1));
     cluster_run(c, 2 * CLUSTER_HEARTBEAT_MS);
     cluster_start(c, 4);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The classic failures of Raft, directed: random seeds hardly find them. */
+/* The known failures of Raft as directed tests, because random seeds rarely find them. */
 #include <stdlib.h>
 
 #include "cluster.h"
@@ -38,11 +38,11 @@ static void close_sound(void)
     c = NULL;
 }
 
-/* Elects `id` with the votes of two others; they get nothing but its requests. */
+/* Elects `id` with the votes of two others, which receive only its vote requests. */
 static void elect_with(uint64_t id, uint64_t a, uint64_t b)
 {
     cluster_drop_all(c);
-    cluster_elapse(c, 3 * CLUSTER_ELECTION_MS); /* any leader they knew is silent */
+    cluster_elapse(c, 3 * CLUSTER_ELECTION_MS); /* their leaders are silent */
     for (int tries = 0; tries < 8 && !leads(id); tries++) {
         const uint64_t voters[2] = {a, b};
         cluster_fire(c, id);
@@ -56,8 +56,8 @@ static void elect_with(uint64_t id, uint64_t a, uint64_t b)
     cluster_drop_all(c);
 }
 
-/* Delivers appends of 1 to `id`, cut at `index`: the old entry comes through, the barrier behind it
- * does not. Until 1 knows that it is there. */
+/* Delivers appends of 1 to `id`, cut at `index`, until 1 knows that the old entry arrived; the
+ * barrier after the entry does not arrive. */
 static void replicate_to(uint64_t id, uint64_t index)
 {
     for (int i = 0; i < 20 && engine_match(node(1)->engine, id) < index; i++) {
@@ -74,8 +74,8 @@ static void replicate_to(uint64_t id, uint64_t index)
     CHECK_U64("acknowledged", engine_match(node(1)->engine, id), index);
 }
 
-/* The figure up to (c): an entry of term 2 is on 1, 2 and 3, which is a majority, 1 leads again
- * and knows it, and 5 holds another entry at that index from a later term. Returns that index. */
+/* The figure up to (c): an entry of term 2 is on 1, 2 and 3, a majority; 1 leads again and knows
+ * that; 5 has another entry of a later term at that index. Returns the index. */
 static uint64_t figure_8(void)
 {
     uint64_t index;
@@ -127,7 +127,7 @@ TEST(an_entry_of_the_own_term_commits_those_before_it)
     all_links();
     cluster_start(c, 5);
     cluster_run(c, 20 * CLUSTER_ELECTION_MS);
-    CHECK("somebody leads", cluster_leader(c) != 0 && !leads(5));
+    CHECK("a replica leads", cluster_leader(c) != 0 && !leads(5));
     cluster_run(c, 5 * CLUSTER_ELECTION_MS);
     CHECK_U64("and the entry is everywhere", node(5)->log[index - 1].term, 2);
     close_sound();
@@ -253,7 +253,7 @@ TEST(a_leader_of_an_older_term_is_no_leader)
     ask.request_vote.last_log_index = engine_last(engine);
     ask.request_vote.last_log_term = 2;
     CHECK_OK("3 asks again", engine_receive(engine, c->now, &ask, &effects));
-    CHECK("what is late brings no leader back",
+    CHECK("a late message makes no leader again",
           effects.messages[0].request_vote_result.vote_granted);
     close_sound();
 }

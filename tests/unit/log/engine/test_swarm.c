@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lives of whole clusters from seeds; and that they notice when a guard is missing. */
+/* Seeded runs of whole clusters; they detect a missing guard. */
 #include <stdio.h>
 
 #include "lib/test.h"
@@ -29,7 +29,7 @@ TEST(every_life_is_safe_and_makes_progress_after_healing)
     CHECK("all seeds", sound(SEEDS));
 }
 
-/* The others need luck or more seeds; each has its own scenario in test_guards.c. */
+/* The other guards need luck or more seeds; test_guards.c has a scenario for each. */
 TEST(lives_show_when_a_guard_is_missing)
 {
     static const enum mutant found[] = {
@@ -38,7 +38,7 @@ TEST(lives_show_when_a_guard_is_missing)
     };
     for (size_t i = 0; i < ARRAY_LEN(found); i++)
         CHECK(mutant_name(found[i]), mutant_breaks(sound_long, found[i]));
-    /* One or two in 3,000 lives: seed 2086 is one. */
+    /* One or two in 3,000 runs fail: seed 2086 is one. */
     first_seed = 2001;
     CHECK(mutant_name(MUTANT_GUARD_5), mutant_breaks(sound_long, MUTANT_GUARD_5));
     first_seed = 1;

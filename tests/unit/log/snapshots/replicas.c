@@ -10,7 +10,7 @@
 enum { WAIT_MS = 120000 };
 
 struct replicas world;
-static size_t outstanding; /* proposals that were not answered yet */
+static size_t outstanding; /* proposals without an answer */
 
 /* -- processes -- */
 
@@ -132,7 +132,7 @@ void replicas_open(void)
     struct sim_fs_options disk = world.disk;
 
     if (world.founders == 0) world.founders = world.count;
-    outstanding = 0; /* a test that broke off may have left some */
+    outstanding = 0; /* a failed test may have left some */
     world.proposed = world.acknowledged = world.unknown = world.refused = 0;
     memset(world.sure, 0, sizeof world.sure);
     memset(world.maybe, 0, sizeof world.maybe);
@@ -301,7 +301,7 @@ void replicas_write(size_t count)
     uint64_t before = world.acknowledged;
     size_t leader = replicas_wait_leader();
 
-    if (world.proposed == 0) { /* so that the state has a size */
+    if (world.proposed == 0) { /* gives the state a size */
         for (size_t key = 0; key < REPLICAS_KEYS; key++)
             propose_set(leader, "text", key, REPLICAS_VALUE);
         CHECK("values are set", replicas_until(none_outstanding, WAIT_MS));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole replicas with a trial machine on hosts of a virtual world: killed, cut off, restarted.
- *
- * Replica n (from 0) has identity n + 1 and the address "r<n>:7791". What was acknowledged is
- * written down per key, so that a check at the end says whether anything of it is missing. */
+ * Replica n (from 0) has identity n + 1 and the address "r<n>:7791". Acknowledged writes are
+ * recorded per key, so that a check at the end finds any that is missing. */
 #ifndef TESTS_UNIT_LOG_REPLICAS_H
 #define TESTS_UNIT_LOG_REPLICAS_H
 #include "lib/test.h"
@@ -25,7 +24,7 @@ struct node {
     struct metrics *metrics;
     struct logger *logger;
     struct log_source source;
-    uint64_t began; /* lines that say a snapshot is being received */
+    uint64_t began; /* log lines about a snapshot being received */
 };
 struct replicas {
     struct sim *sim;
@@ -35,13 +34,13 @@ struct replicas {
     struct sim_fs_options disk;
     uint64_t seed;
     bool loud;        /* log lines to stderr */
-    bool no_machine;  /* who starts has no trial machine */
-    bool newer;       /* who starts has one more, of level 2 */
-    uint32_t level;   /* who starts speaks; 0: 1 */
+    bool no_machine;  /* a started replica has no trial machine */
+    bool newer;       /* a started replica has one more machine, of level 2 */
+    uint32_t level;   /* the level of a started replica; 0: 1 */
     size_t fill_keys; /* 0: 8 */
     uint64_t proposed, acknowledged, unknown, refused;
-    int64_t sure[REPLICAS_KEYS];  /* sums that were acknowledged, by key */
-    int64_t maybe[REPLICAS_KEYS]; /* and that may be in */
+    int64_t sure[REPLICAS_KEYS];  /* acknowledged sums by key */
+    int64_t maybe[REPLICAS_KEYS]; /* sums that may be applied */
 };
 extern struct replicas world;
 
@@ -55,14 +54,16 @@ void replicas_run(uint64_t ms);
 bool replicas_until(bool (*holds)(void), uint64_t ms);
 size_t replicas_leader(void); /* the ready leader of the highest term, or SIZE_MAX */
 size_t replicas_wait_leader(void);
-/* `count` additions of 1 to key `n % REPLICAS_KEYS` with values, to the leader; waits for all. */
+/* Proposes `count` additions of 1 to key `n % REPLICAS_KEYS` with values at the leader; waits for
+ * all. */
 void replicas_write(size_t count);
 void replicas_propose(size_t number, size_t count); /* does not wait */
-void replicas_fill(void); /* more than a segment of log, over a few large registers */
-/* Everything acknowledged is in node `number`, and nothing that was never proposed. */
+void replicas_fill(void); /* more than a segment of log, in a few large registers */
+/* Node `number` has every acknowledged write, and no write that was never proposed. */
 void replicas_check(size_t number);
-/* All running ones reach the same applied index and the same hash. */
+/* Waits until all running replicas have the same applied index and hash. */
 void replicas_wait_same(void);
-enum err replicas_change(enum member_change_kind kind, size_t number); /* by the leader; waits */
-uint64_t replicas_metric(size_t number, const char *line);             /* "muster_log_..." */
+enum err replicas_change(enum member_change_kind kind,
+                         size_t number);                   /* by the leader; waits for the result */
+uint64_t replicas_metric(size_t number, const char *line); /* "muster_log_..." */
 #endif

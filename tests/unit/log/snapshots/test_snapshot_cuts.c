@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The power goes, or the disk fails, at every disk call of taking a snapshot and of installing one.
- * Afterwards the replica comes back with everything that was acknowledged, every time. Built with
- * the planted bugs, two of which these sweeps must find. */
+/* The power fails, or the disk fails, at every disk call of taking and of installing a snapshot.
+ * Afterwards the replica starts with every acknowledged write. Built with the planted bugs, of
+ * which these sweeps must find two. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -66,15 +66,15 @@ TEST(a_power_cut_at_any_disk_call_of_taking_loses_nothing)
 
     open_harsh(1);
     victim = 0;
-    for (; !whole || k % 8; k++) { /* some more whole ones: a cut afterwards loses names, too */
+    for (; !whole || k % 8; k++) { /* some more complete ones: a later cut loses names, too */
         replicas_fill();
         replicas_write(20);
-        replicas_run(1000); /* what else the disk has to do is done */
+        replicas_run(1000); /* other disk work ends */
         wanted = status_of(0).applied;
         CHECK_OK("asked", replica_snapshot(world.nodes[0].replica));
         sim_host_die_at_disk_call(world.nodes[0].host, k, SIM_POWER_CUT);
         CHECK("taken or dead", replicas_until(taken, 60000));
-        if (lives(0)) replicas_run(500); /* what the snapshot covers is removed from the log */
+        if (lives(0)) replicas_run(500); /* the log drops the entries that the snapshot covers */
         whole = lives(0);
         cuts += !whole;
         come_back(0);
@@ -109,7 +109,8 @@ TEST(a_disk_that_fails_once_while_taking_stops_the_replica_or_only_the_snapshot)
                 failures += failed;
                 whole = whole && !failed;
                 if (failed && lives(0)) {
-                    /* Given up: the next one is taken. Or what failed was not the snapshot. */
+                    /* The snapshot was dropped, so the next one is taken; or another call failed.
+                     * */
                     replicas_run(100);
                     replica_snapshot(world.nodes[0].replica);
                     CHECK("taken at last", replicas_until(taken, 60000) && lives(0));
@@ -131,7 +132,7 @@ static bool installed(void)
            (status_of(victim).snapshot >= wanted && !status_of(victim).installing);
 }
 
-/* Leaves the victim so far behind that only a snapshot helps, and starts it. */
+/* Makes the victim lag so far that only a snapshot helps, and starts it. */
 static void leave_behind(void)
 {
     size_t leader;
@@ -203,7 +204,7 @@ TEST(a_disk_that_fails_once_while_installing_stops_the_replica_or_only_the_trans
                 whole = !failed;
                 failures += failed;
                 if (!lives(victim)) {
-                    CHECK_ERR("it says why", world.nodes[victim].stopped, errors[e]);
+                    CHECK_ERR("the reason", world.nodes[victim].stopped, errors[e]);
                     come_back(victim);
                 }
                 replicas_wait_same();
@@ -214,7 +215,7 @@ TEST(a_disk_that_fails_once_while_installing_stops_the_replica_or_only_the_trans
     }
 }
 
-/* -- these sweeps find what they are for -- */
+/* -- these sweeps find their planted bugs -- */
 
 TEST(the_sweeps_find_the_planted_bugs)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots of whole replicas: taken under load, sent, received, installed, and cut short anywhere
- * in between. */
+/* Snapshots of whole replicas: taken under load, sent, received, installed, and interrupted at any
+ * step. */
 #include "replicas.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ static struct replica_status status_of(size_t number)
     return replica_status(world.nodes[number].replica);
 }
 
-/* Snapshots at every look, almost nothing kept behind them. */
+/* Takes snapshots at every check and keeps almost no entries behind them. */
 static void open_small(size_t count, size_t founders)
 {
     world.count = count;
@@ -80,7 +80,7 @@ TEST(a_snapshot_is_taken_when_the_log_outweighs_it_and_survives_a_restart)
     replicas_close();
 }
 
-TEST(none_is_taken_before_the_log_outweighs_the_last_one)
+TEST(no_snapshot_is_taken_before_the_log_outweighs_the_last_one)
 {
     open_small(1, 1);
     replicas_write(1);
@@ -88,7 +88,7 @@ TEST(none_is_taken_before_the_log_outweighs_the_last_one)
     wait_snapshot(0, 550);
     replicas_run(2000);
     uint64_t snapshot = status_of(0).snapshot;
-    replicas_write(500); /* many entries, some 70 KB: less than the snapshot has */
+    replicas_write(500); /* many entries, some 70 KB: less than the snapshot */
     replicas_run(2000);
     CHECK("enough entries", status_of(0).applied > snapshot + 50);
     CHECK_U64("too little log", status_of(0).snapshot, snapshot);
@@ -96,7 +96,7 @@ TEST(none_is_taken_before_the_log_outweighs_the_last_one)
     wait_snapshot(0, snapshot + 1);
     replicas_run(2000);
     snapshot = status_of(0).snapshot;
-    replicas_fill(); /* 40 entries, much more than it has */
+    replicas_fill(); /* 40 entries, much larger than the snapshot */
     replicas_run(2000);
     CHECK_U64("too few entries", status_of(0).snapshot, snapshot);
     replicas_write(20);
@@ -104,7 +104,7 @@ TEST(none_is_taken_before_the_log_outweighs_the_last_one)
     replicas_close();
 }
 
-TEST(asked_for_it_is_taken_whatever_the_policy_says)
+TEST(a_requested_snapshot_is_taken_under_any_policy)
 {
     open_without_policy(1, 1);
     replicas_write(1);
@@ -119,8 +119,8 @@ TEST(asked_for_it_is_taken_whatever_the_policy_says)
     replicas_close();
 }
 
-/* The engine refuses one of the first configuration alone (guard 21): no file is written for it. */
-TEST(none_is_taken_of_the_first_configuration_alone)
+/* The engine refuses a snapshot of only the first configuration (guard 21): no file is written. */
+TEST(no_snapshot_is_taken_of_the_first_configuration_alone)
 {
     open_without_policy(1, 1);
     struct replica *replica = world.nodes[0].replica;
@@ -190,7 +190,7 @@ TEST(a_newcomer_gets_a_snapshot_and_becomes_a_voter)
     replicas_close();
 }
 
-/* -- transfers that do not go smoothly -- */
+/* -- interrupted transfers -- */
 
 static size_t receiver;
 static bool receiving(void)
@@ -205,7 +205,7 @@ static void slow_links(uint64_t bytes_per_second)
     sim_link_set_all(world.sim, &faults);
 }
 
-/* Leaves one follower, not running, so far behind that it needs a snapshot, of about 400 KB. */
+/* Stops one follower and lets it lag so far that it needs a snapshot of about 400 KB. */
 static void leave_behind(void)
 {
     replicas_write(100);
@@ -232,7 +232,7 @@ TEST(a_transfer_that_breaks_is_tried_again)
         for (int k = 0; k < 2; k++)
             sim_link_block(world.nodes[k ? leader : receiver].host,
                            world.nodes[k ? receiver : leader].host, true);
-        replicas_run(40000); /* until both have given the connection up */
+        replicas_run(40000); /* until both have closed the connection */
         CHECK("the half is dropped", !receiving());
         for (int k = 0; k < 2; k++)
             sim_link_block(world.nodes[k ? leader : receiver].host,
@@ -281,7 +281,7 @@ static size_t files_of(size_t number, const char *part)
 
 static void send_while_taking(int newer)
 {
-    world.fill_keys = 120; /* more than waits in buffers on its way */
+    world.fill_keys = 120; /* more than the buffers of the connection hold */
     open_without_policy(3, 3);
     leave_behind();
     slow_links(1000000);
@@ -316,7 +316,7 @@ TEST(while_one_is_sent_a_newer_one_is_taken_and_in_the_end_one_file_is_left)
     send_while_taking(1);
 }
 
-TEST(one_that_is_two_behind_is_not_sent_to_its_end)
+TEST(a_snapshot_that_is_two_behind_is_not_sent_to_its_end)
 {
     send_while_taking(2);
 }
@@ -338,7 +338,7 @@ static void slow_disk(size_t number, uint64_t kib_ns)
     CHECK_OK("slow", sim_fs_set_options(disk, &options));
 }
 
-TEST(an_install_gives_up_the_snapshot_that_is_being_taken)
+TEST(an_install_cancels_the_snapshot_that_is_being_taken)
 {
     open_without_policy(3, 3);
     replicas_write(300);
@@ -349,10 +349,10 @@ TEST(an_install_gives_up_the_snapshot_that_is_being_taken)
     replicas_fill();
     CHECK_OK("asked", replica_snapshot(world.nodes[replicas_leader()].replica));
     wait_snapshot(replicas_leader(), 1);
-    replicas_run(40000); /* what was on its way to it is given up */
+    replicas_run(40000); /* the transfer to it is dropped */
     cut_off(receiver, false);
     CHECK("it arrives", replicas_until(receiving, 60000));
-    slow_disk(receiver, 20000000); /* so that ours takes longer than what arrives */
+    slow_disk(receiver, 20000000); /* its own snapshot takes longer than the transfer */
     CHECK_OK("asked", replica_snapshot(world.nodes[receiver].replica));
     replicas_wait_same();
     CHECK_U64("installed", replicas_metric(receiver, "\nmuster_log_snapshots_installed_total "), 1);
@@ -365,13 +365,13 @@ TEST(an_install_gives_up_the_snapshot_that_is_being_taken)
     replicas_close();
 }
 
-TEST(one_that_has_arrived_is_not_thrown_away_for_the_same_again)
+TEST(a_received_snapshot_is_not_dropped_for_the_same_one_again)
 {
     open_without_policy(3, 3);
     leave_behind();
     replicas_start(receiver);
     CHECK("it arrives", replicas_until(receiving, 60000));
-    slow_disk(receiver, 40000000); /* the leader loses patience before all of it is on disk */
+    slow_disk(receiver, 40000000); /* the leader times out before all of the snapshot is on disk */
     replicas_wait_same();
     CHECK_U64("it was sent once",
               replicas_metric(replicas_leader(), "\nmuster_log_snapshots_sent_total "), 1);
@@ -406,7 +406,7 @@ TEST(without_space_for_it_a_snapshot_waits_and_nothing_stops)
     leave_behind();
     struct sim_fs *disk = sim_host_disk(world.nodes[receiver].host);
     large = small = sim_fs_options(disk);
-    small.admits = NULL; /* its process is down, and the test looks */
+    small.admits = NULL; /* its process is down while the test reads */
     CHECK_OK("look", sim_fs_set_options(disk, &small));
     CHECK_OK("free", fs_free_bytes(sim_fs_fs(disk), "data", &free_bytes));
     small.admits = large.admits;
@@ -417,7 +417,8 @@ TEST(without_space_for_it_a_snapshot_waits_and_nothing_stops)
     CHECK_OK("it goes on", world.nodes[receiver].stopped);
     CHECK_U64("nothing was installed",
               replicas_metric(receiver, "\nmuster_log_snapshots_installed_total "), 0);
-    CHECK("and it says so", replicas_metric(receiver, "\nmuster_log_snapshots_failed_total ") > 0);
+    CHECK("and the failure is counted",
+          replicas_metric(receiver, "\nmuster_log_snapshots_failed_total ") > 0);
     CHECK("its bytes do not come for nothing",
           replicas_metric(receiver, "\nmuster_log_peer_bytes_total{direction=\"in\"} ") < 1000000);
     CHECK_OK("room again", sim_fs_set_options(disk, &large));
@@ -426,15 +427,15 @@ TEST(without_space_for_it_a_snapshot_waits_and_nothing_stops)
     replicas_close();
 }
 
-/* -- a sender that is wrong -- */
+/* -- a wrong sender -- */
 
-/* What a replica does with the frames of one snapshot that node 1 sends, its 300 bytes all zero. */
+/* The replica's handling of a snapshot's frames from node 1; its 300 bytes are all zero. */
 struct forged {
     const char *why;
     uint64_t announced, offset, len, end_id;
     uint64_t term_ahead;
     bool end, second_begin;
-    bool at_once; /* it is over without an end, and while the connection is open */
+    bool at_once; /* the transfer stops without an end, while the connection is open */
 };
 static void frames_of(struct replica *replica, const struct forged *f)
 {
@@ -446,7 +447,7 @@ static void frames_of(struct replica *replica, const struct forged *f)
         .term = term, .index = 100000, .index_term = term, .bytes = f->announced, .id = 5};
     CHECK(f->why, replica_install_on_snap(replica, 2, &frame));
     if (f->second_begin) {
-        frame.u.snap_begin.id = 6; /* of another sender, in the same term: not taken */
+        frame.u.snap_begin.id = 6; /* of another sender, in the same term: refused */
         CHECK(f->why, replica_install_on_snap(replica, 3, &frame));
     }
     frame.kind = FRAME_SNAP_CHUNK;
@@ -459,7 +460,7 @@ static void frames_of(struct replica *replica, const struct forged *f)
     CHECK(f->why, replica_install_on_snap(replica, 2, &frame));
 }
 
-TEST(what_a_wrong_sender_sends_is_dropped_and_harms_nothing)
+TEST(frames_of_a_wrong_sender_are_dropped_without_harm)
 {
     static const struct forged cases[] = {
         {.why = "no snapshot at all", .announced = 300, .len = 300, .end_id = 5, .end = true},
@@ -553,7 +554,7 @@ TEST(a_sender_that_is_faster_than_the_disk_is_held_back)
     replicas_close();
 }
 
-/* A whole file as a peer would send it: an empty state after entry 100,000. */
+/* A complete file as a peer sends it: an empty state after entry 100,000. */
 static void forge(uint64_t term, struct buf *into)
 {
     struct snap_head head = {
@@ -595,7 +596,7 @@ static void send_forged(struct replica *replica, uint64_t term, struct str bytes
     if (with_end) CHECK("end", replica_install_on_snap(replica, 2, &frame));
 }
 
-TEST(a_whole_one_of_a_leader_that_was_deposed_meanwhile_is_not_installed)
+TEST(a_complete_snapshot_of_a_deposed_leader_is_not_installed)
 {
     struct peer_frame end = {.kind = FRAME_SNAP_END, .u.snap_end = {.id = 5}};
     struct buf bytes;
@@ -640,7 +641,7 @@ TEST(a_leader_takes_no_snapshot_of_its_own_term)
     replicas_close();
 }
 
-/* -- programs that cannot read it -- */
+/* -- releases that cannot read a snapshot -- */
 
 static bool level_is_two(void)
 {
@@ -658,7 +659,7 @@ TEST(a_program_below_the_level_of_the_snapshot_does_not_start)
     replicas_kill(0, SIM_KILLED);
     world.level = 1;
     CHECK_ERR("an older program", replicas_try_start(0), ERR_VERSION);
-    CHECK_HAS("says why", world.nodes[0].open_note.text, "level 2, this program speaks 1");
+    CHECK_HAS("the reason", world.nodes[0].open_note.text, "level 2, this program speaks 1");
     world.level = 2;
     replicas_start(0);
     CHECK_U64("the level is restored", status_of(0).level, 2);
@@ -666,7 +667,7 @@ TEST(a_program_below_the_level_of_the_snapshot_does_not_start)
     replicas_close();
 }
 
-/* An upgrade that is taken back: what the new release has was never written to. */
+/* A reverted upgrade: nothing was ever written to the new release's machine. */
 TEST(a_machine_above_the_cluster_s_level_has_no_section)
 {
     world.newer = true;

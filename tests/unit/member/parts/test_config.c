@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/config/config.h: what workers.md 24.12 says, by its numbers. */
+/* member/config/config.h: the cases of workers.md 24.12, by number. */
 #include "member/config/config.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static const struct option_table coordinator = {coordinator_options,
 static const struct option worker_options[] = {WORKER_OPTIONS_TOP, WORKER_OPTIONS_SECTIONS};
 static const struct option_table worker = {worker_options, ARRAY_LEN(worker_options)};
 
-/* What was said of a file, and the settings if it was nothing. */
+/* The problems of a file, and its settings when there are none. */
 struct loaded {
     struct conf *conf;
     struct buf problems, warnings;
@@ -223,7 +223,7 @@ TEST(cases_179_183_what_is_just_allowed)
     }
 }
 
-TEST(case_181_every_violation_is_told_not_only_the_first)
+TEST(case_181_every_violation_is_reported_not_only_the_first)
 {
     struct loaded l = load(&coordinator,
                            "run_id = 'x'\n[transport]\nworker_self_fence_timeout = '6s'\n"
@@ -257,7 +257,7 @@ TEST(without_a_transport_section_there_are_no_workers_and_nothing_is_asked)
     unload(&l);
 }
 
-TEST(what_is_unwise_is_told_and_taken)
+TEST(unwise_values_are_reported_and_accepted)
 {
     struct loaded l = load(&coordinator,
                            HEAD "[transport]\nworker_self_fence_timeout = '1s'\n"
@@ -344,7 +344,7 @@ TEST(case_171_a_worker_id_is_a_ulid)
 
     CHECK_ERR("refused", l.err, ERR_INVALID);
     CHECK_HAS("names the flag", l.problems.data, "--worker-id");
-    CHECK_HAS("and what it is", l.problems.data, "ulid");
+    CHECK_HAS("and the kind", l.problems.data, "ulid");
     unload(&l);
 }
 

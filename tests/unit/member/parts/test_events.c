@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/events/events.h: what workers.md 24.6 says, by its numbers. */
+/* member/events/events.h: the cases of workers.md 24.6, by number. */
 #include "member/events/events.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #define WORKER      "01JFEAVS7C5DE5XEAEAB91EBT6"
 #define FIELDS(...) ((const struct log_field[]){__VA_ARGS__, LOG_END})
 
-/* A clock that rests until it is moved. */
+/* A clock that only the test moves. */
 static uint64_t now_ms;
 static mono_ns fake_mono(struct clock *clock __attribute__((unused)))
 {
@@ -29,7 +29,7 @@ static wall_time fake_wall(struct clock *clock __attribute__((unused)))
 }
 static struct clock fake_clock = {fake_mono, fake_wall};
 
-/* A sink in a file, and what it was opened with. */
+/* A sink in a file, and its options. */
 struct rig {
     char path[4200];
     struct events *sink;
@@ -52,7 +52,7 @@ static struct rig rig_open(struct member_events_options options)
     return rig;
 }
 
-/* Closes it and gives all that was written; the caller's. */
+/* Closes the sink and returns everything it wrote; the caller frees the text. */
 static char *rig_close(struct rig *rig)
 {
     struct buf bytes;
@@ -103,7 +103,7 @@ TEST(cases_98_99_100_a_failure_reads_exactly_as_rollouts_does)
     "\"plugin_id\":null,\"algorithm\":null,\"message\":null,"
     CHECK_TEXT("as it was", line_of(&event, false, false),
                HEAD "\"attrs\":{\"due_at_ms\":1794727484347}}\n");
-    CHECK_TEXT("with who it is", line_of(&event, true, false),
+    CHECK_TEXT("with its identity", line_of(&event, true, false),
                HEAD "\"attrs\":{\"due_at_ms\":1794727484347,\"event_id\":\"9.1\","
                     "\"incarnation\":2}}\n");
     event.replayed = true;
@@ -202,7 +202,7 @@ TEST(case_103_64_threads_give_10000_whole_lines)
 
 /* -- 104 -- */
 
-TEST(case_104_while_nobody_reads_heartbeats_are_dropped_and_transitions_kept)
+TEST(case_104_without_a_reader_heartbeats_are_dropped_and_transitions_kept)
 {
     enum { QUEUE = 100, BEATS = 4000, TRANSITIONS = 60 };
     int ends[2];
@@ -228,7 +228,7 @@ TEST(case_104_while_nobody_reads_heartbeats_are_dropped_and_transitions_kept)
     for (int i = 0; i < QUEUE; i++) (void)member_events_emit(events, &event);
     stats = member_events_stats(events);
     CHECK("a transition without room is the caller's again", stats.refused > 0);
-    CHECK("and says so", events_stats(options.sink).refusing);
+    CHECK("and the sink reports that it refuses", events_stats(options.sink).refusing);
     while (!events_flush(options.sink) || len == 0) {
         ssize_t got = read(ends[0], all + len, sizeof all - 1 - len);
         CHECK("read", got > 0);
@@ -255,7 +255,7 @@ static void beats(struct member_events *events, uint64_t second, size_t count)
     for (size_t i = 0; i < count; i++) member_events_heartbeat(events, STR(WORKER));
 }
 
-TEST(case_105_beyond_the_limit_one_heartbeat_in_n_is_told)
+TEST(case_105_beyond_the_limit_one_heartbeat_in_n_is_reported)
 {
     struct rig rig =
         rig_open((struct member_events_options){.heartbeat_limit = 500, .rollout_only = false});
@@ -304,7 +304,8 @@ TEST(heartbeats_can_be_sampled_or_switched_off)
     CHECK_U64("none", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT], written);
     member_events_set(rig.events, HEARTBEAT_EVENTS_ALL, 0, false, false);
     beats(rig.events, 30, 100);
-    CHECK_U64("all", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT], written + 100);
+    CHECK_U64("all", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT],
+              written + 100);
     text = rig_close(&rig);
     CHECK_HAS("marked", text, "\"sampled\":100");
     free(text);
@@ -372,7 +373,7 @@ TEST(case_107_a_failure_warns_in_the_log_once_and_the_sink_holds_events_only)
     CHECK_SIZE("two lines of events", count_of(text, "\n"), 2);
     CHECK_SIZE("no log among them", count_of(text, "target"), 0);
     CHECK_SIZE("one warning", heard.lines, 1);
-    CHECK_HAS("who", heard.text, "\"worker_id\":\"" WORKER "\"");
+    CHECK_HAS("the worker", heard.text, "\"worker_id\":\"" WORKER "\"");
     CHECK_HAS("when", heard.text, "\"due_at_ms\":1794727484347");
     CHECK_HAS("from where", heard.text, "\"target\":\"coordinator\"");
     logger_close(logger);
@@ -391,7 +392,7 @@ TEST(a_full_disk_is_answered_and_nothing_else_is_lost)
     struct member_events *events;
     int full;
 
-    /* A device is no file to the file system; what takes no byte is standard output here. */
+    /* A device is no file to the file system, so the sink of /dev/full is standard output. */
     full = open("/dev/full", O_WRONLY);
     if (full < 0) SKIP("no /dev/full here");
     sink.kind = EVENTS_STDOUT;
@@ -400,7 +401,7 @@ TEST(a_full_disk_is_answered_and_nothing_else_is_lost)
     CHECK_OK("open", member_events_open(&options, &events));
     for (int i = 0; i < 3; i++) CHECK_OK("waits", member_events_emit(events, &event));
     CHECK_ERR("then it is the caller's", member_events_emit(events, &event), ERR_FULL);
-    CHECK("and says so", events_stats(options.sink).refusing);
+    CHECK("and the sink reports that it refuses", events_stats(options.sink).refusing);
     member_events_heartbeat(events, STR(WORKER));
     CHECK_U64("a heartbeat is lost, and counted", member_events_stats(events).dropped, 1);
     member_events_close(events);

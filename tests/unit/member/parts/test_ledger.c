@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/ledger: what workers.md 24.7 says, by its numbers, and what a damaged file or a full disk
- * must not do. */
+/* member/ledger: the cases of workers.md 24.7, by number, and the effects of a damaged file and of
+ * a full disk. */
 #include "member/ledger/ledger.h"
 
 #include <signal.h>
@@ -51,7 +51,7 @@ TEST(case_120_rollouts_heartbeat_bytes_are_read)
     memcpy(bytes + 28, RUN, 26);
     memcpy(bytes + 54, tail, sizeof tail);
     CHECK_OK("read", heartbeat_row_read(str_of((char *)bytes, sizeof bytes), &row));
-    CHECK_STR("who", row.worker_id, STR(WORKER));
+    CHECK_STR("the worker", row.worker_id, STR(WORKER));
     CHECK_STR("of which run", row.run_id, STR(RUN));
     CHECK_U64("READY", row.phase, 2);
     CHECK_U64("due", row.due_at_ms, 1794727488955ull);
@@ -99,7 +99,7 @@ TEST(a_row_that_is_cut_or_has_something_behind_it_is_refused)
     worker.worker_id = STR("with a blank");
     buf_init(&bytes, ROW_BYTES_MAX);
     CHECK_ERR("no id", worker_row_write(&worker, &bytes), ERR_INVALID);
-    CHECK_ERR("a longer varint that says the same",
+    CHECK_ERR("a longer varint of the same value",
               heartbeat_row_read(STR("\x01"
                                      "a"
                                      "\x01"
@@ -161,7 +161,7 @@ static void make_sample(const char *path, struct buf *ret_bytes)
     buf_deinit(&content);
 }
 
-/* Of what can be read; SIZE_MAX: it cannot. */
+/* Number of readable rows; SIZE_MAX: the file cannot be read. */
 static size_t rows_in(const char *path)
 {
     struct str records, key, value;
@@ -231,7 +231,7 @@ TEST(a_damaged_file_is_found_out)
     buf_deinit(&content);
 }
 
-TEST(what_is_not_ours_is_called_so_and_nothing_is_no_damage)
+TEST(a_foreign_file_is_called_so_and_a_missing_file_is_no_damage)
 {
     const char *path = new_path();
     static char zeros[8192];
@@ -244,7 +244,7 @@ TEST(what_is_not_ours_is_called_so_and_nothing_is_no_damage)
               ERR_NOT_FOUND);
     write_file(path, "redb, or whatever", 17);
     CHECK_ERR("short", ledger_file_read(fs_real(), path, &content, &records, &note), ERR_CONFLICT);
-    CHECK_HAS("says so", note.text, "is no file of rows of muster's");
+    CHECK_HAS("the message", note.text, "is no file of rows of muster's");
     write_file(path, zeros, sizeof zeros);
     CHECK_ERR("zeros", ledger_file_read(fs_real(), path, &content, &records, &note), ERR_CONFLICT);
     buf_deinit(&content);
@@ -312,7 +312,7 @@ TEST(rows_are_overwritten_and_written_behind)
     row = beat_of("second", 300);
     member_ledger_beat(ledger, &row);
     member_ledger_forget(ledger, STR(WORKER));
-    member_ledger_close(ledger); /* writes what waits */
+    member_ledger_close(ledger); /* writes the queued rows */
     rig_close(&rig);
     CHECK_U64("forgotten", received_of(path, WORKER), 0);
     CHECK_U64("the last ones too", received_of(path, "second"), 300);
@@ -339,7 +339,7 @@ TEST(rows_of_the_process_before_stay)
 
     ledger = ledger_on(&rig, (struct member_ledger_options){.path = path});
     first = beat_of("third", 200);
-    member_ledger_beat(ledger, &first); /* before the file was read, as the next one */
+    member_ledger_beat(ledger, &first); /* sent before the file is read, like the next one */
     member_ledger_forget(ledger, STR("second"));
     RIG_UNTIL("written", &rig, member_ledger_stats(ledger).batches == 1);
     CHECK_U64("one had changed", member_ledger_stats(ledger).rows, 1);
@@ -375,7 +375,7 @@ TEST(a_round_is_skipped_while_the_log_is_slow)
     rig_close(&rig);
 }
 
-TEST(what_finds_no_room_is_dropped_and_counted)
+TEST(a_row_without_room_is_dropped_and_counted)
 {
     struct rig rig;
     struct member_ledger *ledger;
@@ -394,10 +394,10 @@ TEST(what_finds_no_room_is_dropped_and_counted)
     CHECK_U64("dropped", member_ledger_stats(ledger).dropped, 1);
     row = beat_of("a", 2);
     member_ledger_beat(ledger, &row);
-    CHECK_U64("who has a place keeps it", member_ledger_stats(ledger).dropped, 1);
+    CHECK_U64("a worker with a row keeps it", member_ledger_stats(ledger).dropped, 1);
     row = beat_of("not an id", 2);
     member_ledger_beat(ledger, &row);
-    CHECK_U64("what cannot be a row", member_ledger_stats(ledger).dropped, 2);
+    CHECK_U64("an impossible row", member_ledger_stats(ledger).dropped, 2);
     member_ledger_close(ledger);
     rig_close(&rig);
 }
@@ -452,7 +452,7 @@ TEST(a_file_of_somebody_elses_is_not_touched_and_beats_go_on)
     CHECK_TEXT("as it was", got, "redb and nothing of ours");
 }
 
-/* A limit on the size of files is in place of a full disk. */
+/* A limit on the size of files simulates a full disk. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -473,7 +473,7 @@ static void beat_all(struct member_ledger *ledger, uint64_t at)
     }
 }
 
-TEST(case_248_a_full_disk_disturbs_nobody_and_is_over_when_there_is_room)
+TEST(case_248_a_full_disk_affects_no_worker_and_ends_when_there_is_room)
 {
     struct rig rig;
     struct member_ledger *ledger;
@@ -495,7 +495,7 @@ TEST(case_248_a_full_disk_disturbs_nobody_and_is_over_when_there_is_room)
     RIG_UNTIL("written again", &rig, member_ledger_stats(ledger).batches >= 1);
     CHECK("over", !member_ledger_stats(ledger).in_trouble);
 
-    limit_files(10000); /* full once more, in the middle of its life */
+    limit_files(10000); /* full again, while it is in use */
     beat_all(ledger, 300);
     RIG_UNTIL("fails", &rig, member_ledger_stats(ledger).in_trouble);
     limit_files(RLIM_INFINITY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/config/manifest.h: what workers.md 24.14 says of manifests, by its numbers. */
+/* member/config/manifest.h: the cases of workers.md 24.14 about manifests, by number. */
 #include "member/config/manifest.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ TEST(case_197_the_three_samples_parse_to_their_mode_and_entry)
     manifest_close(m);
 }
 
-/* A sample with one text in it replaced by another. */
+/* A sample with one text replaced. */
 static const char *changed(const char *sample, const char *from, const char *to)
 {
     static char text[8192];

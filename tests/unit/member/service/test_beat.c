@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/beat.h: what a beat says, by the numbers of workers.md 24.1. */
+/* member/beat.h: the content of a beat, by the numbers of workers.md 24.1. */
 #include "lib/test.h"
 #include "member/beat.h"
 #include "wire/pb/muster_v1_member.pb-c.h"
@@ -39,7 +39,7 @@ TEST(ids_are_ulids_and_come_out_in_upper_case) /* 6, 7, 8, 9 */
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         (void)read_beat(cases[i].worker, cases[i].run, 2, ERR_INVALID, &note);
-        CHECK_TEXT("what is wrong", note.text, cases[i].says);
+        CHECK_TEXT("the wrong field", note.text, cases[i].says);
     }
     said = read_beat("01jfeavs7c5de5xeaeab91ebt6", "01jfeavs7c5de5xeaeab91ebt5", 2, ERR_OK, &note);
     CHECK_TEXT("worker", said.worker, WORKER);
@@ -95,7 +95,7 @@ TEST(a_due_time_is_cut_to_milliseconds_and_never_negative) /* 5, 12, 13 */
     }
 }
 
-TEST(a_load_that_is_none_is_not_taken) /* 29 */
+TEST(an_invalid_load_is_refused) /* 29 */
 {
     static const struct {
         const char *text;
@@ -123,7 +123,7 @@ TEST(a_load_that_is_none_is_not_taken) /* 29 */
     }
 }
 
-TEST(metadata_says_who_it_is_now) /* 4.3 */
+TEST(metadata_has_the_current_identity) /* 4.3 */
 {
     struct beat_said said = {0};
 
@@ -141,7 +141,7 @@ TEST(metadata_says_who_it_is_now) /* 4.3 */
     CHECK_U64("as it was", said.incarnation, 7);
 }
 
-TEST(a_beat_that_is_passed_on_says_the_same) /* 23 */
+TEST(a_forwarded_beat_is_unchanged) /* 23 */
 {
     struct note note;
     struct beat_said said = read_beat(WORKER, RUN, 3, ERR_OK, &note), again;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service over virtual I/O: replica, service and server on up to three hosts, time as it is
- * shown, by the numbers of workers.md 24. What needs no clock of its own is in
- * tests/integration/member. */
+/* The service over virtual I/O: replica, service and server on up to three hosts, by the numbers of
+ * workers.md 24. Cases without virtual time are in tests/integration/member. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -195,10 +194,10 @@ static bool has_leader(void *context)
     return found && found != context;
 }
 
-/* Who serves; another than `old`. */
+/* The serving node; not `old`. */
 static struct node *leader_but(struct node *old)
 {
-    CHECK("somebody leads",
+    CHECK("a replica leads",
           has_leader(old) || sim_wait(rig.sim, has_leader, old, WAIT_MS) == SIM_REACHED);
     for (size_t i = 0; i < rig.count; i++)
         if (serves(&rig.nodes[i]) && &rig.nodes[i] != old) return &rig.nodes[i];
@@ -217,7 +216,7 @@ static struct node *follower(void)
     return &rig.nodes[(led->number + 1) % rig.count];
 }
 
-/* Nobody reaches this one, and it reaches nobody; the client does. */
+/* Cuts this node off from the other nodes; the client still reaches it. */
 static void cut(struct node *node, bool on)
 {
     for (size_t i = 0; i < rig.count; i++) {
@@ -323,7 +322,7 @@ static enum member_shown shown(struct node *node, uint32_t worker)
     return worker_shown(node->service, &row);
 }
 
-/* When the worker is first seen like that. */
+/* The time when the worker is first shown with that state. */
 static uint64_t seen_at(struct node *node, uint32_t worker, enum member_shown want)
 {
     for (uint64_t i = 0; i < WAIT_MS / STEP_MS && shown(node, worker) != want; i++)
@@ -415,7 +414,7 @@ TEST(a_follower_passes_beats_on_many_in_one_call) /* 23, 21 */
     stats = met->service->beats.stats;
     CHECK_U64("all were passed on", stats.passed, BEATS);
     CHECK("in a few calls", stats.batches <= 8);
-    CHECK_U64("everybody is a member", member_counts(membership_of(leader()->service)).active,
+    CHECK_U64("every node is a member", member_counts(membership_of(leader()->service)).active,
               BEATS);
     close_rig();
 }
@@ -444,7 +443,7 @@ TEST(without_a_leader_a_follower_says_so_in_time) /* 4.1 */
     close_rig();
 }
 
-/* -- who is silent -- */
+/* -- silent workers -- */
 
 TEST(silence_is_seen_at_its_time) /* 66 */
 {
@@ -464,7 +463,7 @@ TEST(silence_is_seen_at_its_time) /* 66 */
     close_rig();
 }
 
-TEST(who_beats_is_never_failed_and_nothing_is_written_for_it) /* 140, 242 */
+TEST(a_beating_worker_never_fails_and_costs_no_writes) /* 140, 242 */
 {
     struct node *led;
     uint64_t entries;
@@ -486,7 +485,7 @@ TEST(who_beats_is_never_failed_and_nothing_is_written_for_it) /* 140, 242 */
     close_rig();
 }
 
-TEST(a_new_leader_fails_nobody_before_its_own_time) /* 88 */
+TEST(a_new_leader_fails_no_worker_before_its_own_timeout) /* 88 */
 {
     struct node *old, *next;
     uint64_t taken, at;
@@ -505,7 +504,7 @@ TEST(a_new_leader_fails_nobody_before_its_own_time) /* 88 */
     close_rig();
 }
 
-TEST(a_failure_is_one_transition_whoever_leads) /* 78, 83, 84 */
+TEST(a_failure_is_one_transition_under_any_leader) /* 78, 83, 84 */
 {
     struct node *led;
     struct member_worker row;
@@ -514,7 +513,7 @@ TEST(a_failure_is_one_transition_whoever_leads) /* 78, 83, 84 */
     open_rig(3);
     worker_text(1, id);
     (void)beat(leader(), 1, PHASE_READY);
-    for (int i = 0; i < 3; i++) { /* each in its turn is cut off while the worker is silent */
+    for (int i = 0; i < 3; i++) { /* each leader in turn is cut off while the worker is silent */
         led = leader();
         sim_run_for(rig.sim, 2500);
         cut(led, true);
@@ -535,7 +534,7 @@ TEST(a_failure_is_one_transition_whoever_leads) /* 78, 83, 84 */
     close_rig();
 }
 
-TEST(a_restart_is_told_to_begin_anew) /* 41, 44 */
+TEST(a_restarted_worker_is_reset) /* 41, 44 */
 {
     struct node *led;
     struct answer answer;
@@ -546,7 +545,7 @@ TEST(a_restart_is_told_to_begin_anew) /* 41, 44 */
     CHECK_U64("the first", beat(led, 1, PHASE_READY).incarnation, 1);
     answer = beat(led, 1, PHASE_INIT);
     CHECK_U64("the next", answer.incarnation, 2);
-    CHECK("and it drops what it had", answer.reset);
+    CHECK("and it drops its partitions", answer.reset);
     CHECK("once", !beat(led, 1, PHASE_READY).reset);
     close_rig();
 }

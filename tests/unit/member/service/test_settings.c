@@ -22,7 +22,7 @@ static struct member_service_options read_file(const char *file)
     return got;
 }
 
-TEST(without_a_transport_section_the_defaults_stand)
+TEST(without_a_transport_section_the_defaults_hold)
 {
     struct member_service_options got = read_file("[placement]\ntotal_partitions = 7\n");
     struct member_local_options local;
@@ -37,7 +37,7 @@ TEST(without_a_transport_section_the_defaults_stand)
     CHECK_TEXT("the caller's", got.name, "n0");
 }
 
-/* workers.md 24.12, case 177; those of the parts beside the service are in test_config.c. */
+/* workers.md 24.12, case 177. test_config.c tests the settings of the other parts. */
 TEST(the_defaults_are_the_specifications)
 {
     struct member_service_options got = read_file("[transport]\n");

@@ -92,7 +92,7 @@ TEST(keys_are_under_their_prefix)
     CHECK_STR("not ours", etcd_key_ours(&space, STR("muster/apple")), STR_EMPTY);
 }
 
-/* An entry whose envelope and numbers fit, and what is done to it. */
+/* An entry with a consistent envelope, and changes to it. */
 struct sample {
     struct claim_envelope envelope;
     int64_t create, mod, lease;

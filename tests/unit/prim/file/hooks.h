@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where tests reach into a file store: hooks.txt puts the calls into a copy of src/prim/file, which the
- * tests link. All zero: the store does as it does in the product. */
+/* Hooks of tests into a file store: hooks.txt adds the calls to a copy of src/prim/file, which the
+ * tests link. All zero: the store behaves as in the product. */
 #ifndef TESTS_UNIT_PRIM_FILE_HOOKS_H
 #define TESTS_UNIT_PRIM_FILE_HOOKS_H
 #include "base/base.h"
 
-/* Moments of the procedures of docs/filestore.md, in their order. A hook is called just before the
- * step's own system call; the ones that end in _DONE just after it. */
+/* Steps of the procedures of docs/filestore.md, in order. A hook runs just before the step's system
+ * call; hooks of steps that end in _DONE run just after the call. */
 #define FILE_STEPS(X)                                                                              \
     X(S1)                                                                                          \
     X(S2)                                                                                          \
@@ -31,18 +31,18 @@ enum file_step {
 const char *file_step_name(enum file_step step); /* "S8_DONE" */
 
 struct file_hooks {
-    /* 0, or the errno with which the step's system call is to fail. May end the process. */
+    /* Returns 0, or the errno with which the step's system call must fail. May exit the process. */
     int (*step)(void *arg, enum file_step step);
     void *arg;
     const uint8_t *boot_id; /* 16 bytes instead of the kernel's */
     uint64_t pid_namespace; /* instead of the kernel's; 0: its own */
-    int64_t file_system;    /* statfs magic instead of the real one; 0: the real one */
+    int64_t file_system;    /* statfs magic that replaces the real one; 0: the real one */
     const char *mount_type; /* the same for the mount table */
     int no_inotify;         /* errno that inotify_init1 answers; 0: none */
-    bool same_hash;         /* all long names hash alike */
-    bool no_collector;      /* no thread of its own for garbage */
-    bool no_unnamed;        /* as if O_TMPFILE were not there */
-    int64_t look_ms;        /* how often a watch looks at each lease; 0: once a second */
+    bool same_hash;         /* all long names have one hash */
+    bool no_collector;      /* no thread for garbage collection */
+    bool no_unnamed;        /* as if O_TMPFILE did not exist */
+    int64_t look_ms;        /* interval of a watch's checks of each lease; 0: one second */
 };
 extern struct file_hooks file_hooks;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file store opened for a test, and its calls with short names. */
+/* A file store for a test, and short names for its calls. */
 #ifndef TESTS_UNIT_PRIM_FILE_RIG_H
 #define TESTS_UNIT_PRIM_FILE_RIG_H
 #include <stdatomic.h>
@@ -19,12 +19,12 @@ struct rig {
     int64_t timeout_ms; /* of each call; RIG_TIMEOUT_MS */
     coord_id request;   /* of the next call; zero: a fresh one */
     uint32_t attempt;
-    coord_id lease_id; /* for the next lease; zero: a fresh one */
+    coord_id lease_id; /* the next lease; zero: a fresh one */
     coord_options options;
     struct prim_guards *guards; /* by rig_guard */
     struct prim_guard *guard;
 };
-/* A lease as prim would keep it. */
+/* A lease as prim keeps it. */
 struct rig_lease {
     struct prim_claim claim;
     struct prim_held held[RIG_KEYS];
@@ -33,9 +33,9 @@ struct rig_lease {
     struct prim_grant grant;
 };
 
-const char *rig_dir(void); /* a fresh path below test_dir(), not yet made */
-/* The same in memory where there is a tmpfs: for what asks nothing of the disk. Valid until the
- * next call. */
+const char *rig_dir(void); /* a new path below test_dir(), not created */
+/* The same on a tmpfs where there is one, for tests without disk faults. Valid until the next call.
+ * */
 const char *rig_memory_dir(void);
 coord_result rig_try(struct rig *rig, const char *dir, const char *params);
 void rig_open(struct rig *rig, const char *dir, const char *params); /* must succeed */
@@ -49,12 +49,12 @@ coord_result rig_cas(struct rig *rig, const char *key, uint64_t expected, const 
                      int64_t ttl_ms, struct rig_lease *with, struct rig_lease *made);
 coord_result rig_remove(struct rig *rig, const char *key, uint64_t expected,
                         struct rig_lease *with);
-/* `value` gets it, NUL-terminated; may be NULL. */
+/* Writes the NUL-terminated value to `value`, which may be NULL. */
 coord_result rig_get(struct rig *rig, const char *key, char *value, size_t cap);
 coord_result rig_acquire(struct rig *rig, const char *group, uint32_t slots, const char *owner,
                          int64_t ttl_ms, uint32_t flags, struct rig_lease *lease);
 coord_result rig_renew(struct rig *rig, struct rig_lease *lease);
-void rig_guard(struct rig *rig, struct rig_lease *lease); /* of one lease at a time */
+void rig_guard(struct rig *rig, struct rig_lease *lease); /* one guarded lease at a time */
 void rig_unguard(struct rig *rig);
 coord_result rig_release(struct rig *rig, struct rig_lease *lease, const char *key);
 coord_result rig_holders(struct rig *rig, const char *group, coord_holders **ret_holders);
@@ -65,10 +65,10 @@ void check_answer(const char *why, coord_result got, int code, int reason, const
     check_answer((why), (got), (code), (reason), __FILE__, __LINE__)
 
 void rig_sleep_ms(int64_t ms);
-/* Until it is not zero; what never happens fails after a minute. */
+/* Waits until it is not zero; fails after a minute. */
 void rig_await(atomic_int *flag);
 int rig_count(const char *dir, const char *below); /* names in dir/below, -1: no directory */
-/* A file below `dir`, bytes flipped, cut or lengthened; returns its size before. */
+/* Changes a file below `dir`: bytes flipped, cut or added; returns its size before. */
 long rig_file_size(const char *dir, const char *name);
 void rig_flip(const char *dir, const char *name, long at, unsigned char mask);
 void rig_truncate(const char *dir, const char *name, long size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries and leases of a file store, in one process: the answers of the contract, and the contents
- * on the disk after them. */
+/* Entries and leases of a file store in one process: the answers of the contract, and the disk's
+ * content after them. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -36,9 +36,9 @@ TEST(an_entry_is_created_once_changed_by_revision_and_buried)
     CHECK_ANSWER("absent", rig_remove(&rig, "a/b", COORD_ANY, NULL), COORD_NOT_FOUND, COORD_R_NONE);
     CHECK_ANSWER("absent", rig_cas(&rig, "a/b", removed.revision, "x", -1, NULL, NULL),
                  COORD_CONFLICT, COORD_R_ABSENT);
-    coord_result anew = rig_cas(&rig, "a/b", 0, "four", 0, NULL, NULL);
-    CHECK_ANSWER("created anew", anew, COORD_OK, COORD_R_CREATED);
-    CHECK("larger than the deletion's", anew.revision > removed.revision);
+    coord_result created = rig_cas(&rig, "a/b", 0, "four", 0, NULL, NULL);
+    CHECK_ANSWER("created again", created, COORD_OK, COORD_R_CREATED);
+    CHECK("larger than the deletion's", created.revision > removed.revision);
     CHECK_ANSWER("present", rig_cas(&rig, "a/b", 0, "five", 0, NULL, NULL), COORD_CONFLICT,
                  COORD_R_PRESENT);
     CHECK_I64("no temporary file is left", rig_count(dir, "b/a/t"), 0);
@@ -107,7 +107,7 @@ TEST(a_leased_entry_needs_its_lease_and_ends_with_it)
                  COORD_R_NOT_OWNER);
     coord_result held = rig_create(&rig, "k", "2", 1000, "you", &other);
     CHECK_ANSWER("held", held, COORD_EXISTS, COORD_R_HELD);
-    CHECK_TEXT("by whom", held.owner, "me");
+    CHECK_TEXT("the owner", held.owner, "me");
     CHECK("a hint of the time left", held.hint_ms >= 0 && held.hint_ms <= 1000);
     coord_result changed = rig_cas(&rig, "k", made.revision, "2", COORD_TTL_KEEP, &lease, NULL);
     CHECK_ANSWER("with it", changed, COORD_OK, COORD_R_UPDATED);
@@ -216,8 +216,7 @@ TEST(one_lease_may_hold_several_keys)
     (void)rig_create(&rig, "a/one", "1", 60000, "me", &lease);
     coord_result two = rig_create_under(&rig, &lease, "b/two", "2");
     CHECK_ANSWER("a second key", two, COORD_OK, COORD_R_CREATED);
-    CHECK_ANSWER("one is given back", rig_release(&rig, &lease, "a/one"), COORD_OK,
-                 COORD_R_RELEASED);
+    CHECK_ANSWER("one is released", rig_release(&rig, &lease, "a/one"), COORD_OK, COORD_R_RELEASED);
     CHECK_ANSWER("free", rig_create(&rig, "a/one", "1", 60000, "you", &other), COORD_OK,
                  COORD_R_CREATED);
     CHECK_ANSWER("the other stays", rig_create(&rig, "b/two", "2", 0, "", NULL), COORD_EXISTS,
@@ -250,8 +249,8 @@ TEST(a_repeated_request_is_answered_as_the_first_time)
     CHECK_ANSWER("deleted before", rig_remove(&rig, "k", COORD_ANY, &lease), COORD_OK,
                  COORD_R_ALREADY);
     rig.request = id;
-    CHECK_ANSWER("no false replay of what is gone", rig_create(&rig, "k", "2", 60000, "me", &same),
-                 COORD_OK, COORD_R_CREATED);
+    CHECK_ANSWER("no false replay of a removed entry",
+                 rig_create(&rig, "k", "2", 60000, "me", &same), COORD_OK, COORD_R_CREATED);
     rig_close(&rig);
 }
 
@@ -290,7 +289,8 @@ static int no_room_to_publish(void *arg, enum file_step step)
     return step == STEP_S10 && (*times)-- > 0 ? ENOSPC : 0;
 }
 
-/* prim repeats an open answer with the same ids: what the first attempt left must not stop it. */
+/* prim repeats an unknown answer with the same ids: files of the first attempt must not block it.
+ * */
 TEST(a_lease_whose_head_had_no_room_is_made_by_the_repeat)
 {
     struct rig rig;

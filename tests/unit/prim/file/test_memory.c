@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every call of a file store with the k-th allocation failing: an answer, nothing left behind, and
- * the store works on. */
+/* Every call of a file store with the k-th allocation failing: it returns an answer, leaves nothing
+ * behind, and the store still works. */
 #include <stdio.h>
 
 #include "lib/fault_alloc.h"
@@ -8,7 +8,7 @@
 #include "prim/feed.h"
 #include "rig.h"
 
-/* What the answers are is not the point; that they are answers is. */
+/* Any answer is right; a missing one is not. */
 static void expect_answer(coord_result result)
 {
     CHECK("done, refused, or out of memory", result.code != COORD_UNAVAILABLE ||

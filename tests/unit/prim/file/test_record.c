@@ -61,7 +61,7 @@ TEST(a_head_is_written_byte_by_byte_as_documented)
     CHECK_STR("strings", str_of(bytes + 160, 18), STR("g/slot-0001mehello"));
 }
 
-TEST(what_decodes_encodes_to_the_same_bytes_and_any_flipped_bit_is_noticed)
+TEST(a_decoded_record_encodes_to_the_same_bytes_and_any_flipped_bit_is_noticed)
 {
     char bytes[512], again[512];
     struct head head;
@@ -192,7 +192,7 @@ TEST(names_are_encoded_and_long_ones_hashed)
     CHECK("a hash", name[0] == '~');
     raw[0] = '/';
     layout_name(str_of(raw, 178), name);
-    CHECK_SIZE("what counts is the encoded length", strlen(name), 180);
+    CHECK_SIZE("the encoded length counts", strlen(name), 180);
     layout_name(str_of(raw, 179), name);
     CHECK("a hash", name[0] == '~' && strlen(name) == 41);
     /* SHA-256 of the raw bytes, its first 40 digits. */

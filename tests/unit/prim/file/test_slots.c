@@ -163,7 +163,8 @@ TEST(a_repeated_acquire_takes_one_slot_only)
     rig_close(&rig);
 }
 
-/* The head of an expired slot says until when it rests: the collector must leave it that long. */
+/* The head of an expired slot says how long the slot cools down: the collector must keep the head
+ * until then. */
 TEST(a_slot_rests_though_tombstones_are_kept_for_no_time)
 {
     struct rig rig;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prim/kube/lease.h and sights.h: the contents of an object, and when a holder counts as gone. */
+/* prim/kube/lease.h and sights.h: the content of an object, and when a holder counts as gone. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ TEST(names_are_forty_characters_of_base32_of_sha256)
     CHECK_SIZE("a DNS name of 44 characters", strlen(name), 44);
 }
 
-/* The server's part is added to what we wrote. */
+/* Adds the server's fields to the written object. */
 static struct json *stored(const struct lease_write *write, const char *extra)
 {
     struct json *json = NULL;
@@ -67,7 +67,7 @@ static struct lease_write leased(void)
     };
 }
 
-TEST(an_object_says_what_was_written_and_people_can_read_it)
+TEST(an_object_has_the_written_fields_in_readable_form)
 {
     struct lease_write write = leased();
     struct json *json = stored(&write, "");
@@ -79,7 +79,7 @@ TEST(an_object_says_what_was_written_and_people_can_read_it)
     CHECK_U64("of its beginning", view.create_revision, ((uint64_t)CREATED_S << 24) + 2);
     CHECK_U64("a grant's token is its revision", view.token, view.revision);
     CHECK_U32("seconds", view.duration_s, 5);
-    CHECK_STR("whose clock", view.boot, STR("b007"));
+    CHECK_STR("the clock's owner", view.boot, STR("b007"));
     CHECK_I64("when", view.at_ms, 77);
     CHECK_STR("key", view.key, write.key);
     CHECK_STR("value", view.envelope.value, write.envelope.value);
@@ -154,7 +154,7 @@ static const struct {
      "env\":\"AAAA\"}},\"spec\":[]}"},
 };
 
-TEST(what_is_not_ours_or_damaged_is_never_read_as_a_value)
+TEST(a_foreign_or_damaged_object_is_never_read_as_a_value)
 {
     for (size_t i = 0; i < ARRAY_LEN(damaged); i++) {
         struct json *json = NULL;
@@ -194,7 +194,7 @@ TEST(a_holder_is_gone_when_nothing_was_written_for_its_time_and_a_grace)
     CHECK_I64("another version: alive",
               kube_sights_left_ms(&sights, STR("x"), &b, t + 30ll * SECOND_NS), 22000);
     kube_sights_note(&sights, STR("x"), &b, t + 30ll * SECOND_NS);
-    CHECK_I64("counted anew", kube_sights_left_ms(&sights, STR("x"), &b, t + 31ll * SECOND_NS),
+    CHECK_I64("counted from zero", kube_sights_left_ms(&sights, STR("x"), &b, t + 31ll * SECOND_NS),
               21000);
     CHECK_I64("a read that left before the first sight proves nothing",
               kube_sights_left_ms(&sights, STR("x"), &b, t), 22000);
@@ -219,10 +219,10 @@ TEST(a_new_object_waits_out_the_second_of_the_one_that_was_deleted)
 
     kube_sights_init(&sights, 7);
     kube_sights_note_absent(&sights, STR("x"), t);
-    CHECK("what was never seen is not known", !kube_sights_knows(&sights, STR("x")));
+    CHECK("an object never seen is unknown", !kube_sights_knows(&sights, STR("x")));
     CHECK_I64("and waits for nothing", kube_sights_create_wait_ms(&sights, STR("x"), t), 0);
     kube_sights_note(&sights, STR("x"), &a, t);
-    CHECK_I64("what is there, too", kube_sights_create_wait_ms(&sights, STR("x"), t), 0);
+    CHECK_I64("an existing object, too", kube_sights_create_wait_ms(&sights, STR("x"), t), 0);
     kube_sights_note_absent(&sights, STR("x"), t);
     CHECK_I64("a second and a bit", kube_sights_create_wait_ms(&sights, STR("x"), t), 1001);
     kube_sights_note_absent(&sights, STR("x"), t + SECOND_NS / 2);

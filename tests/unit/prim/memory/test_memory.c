@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory.c adds to the records: the thread that ends leases, watches, guards, names, a
- * mutex. */
+/* What memory.c adds to the records: the thread that ends leases, watches, guards, names, a mutex.
+ * */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -119,7 +119,7 @@ TEST(a_lease_ends_without_anybody_calling_and_its_guard_reports_it)
     CHECK_I64("put", next_type(feed, &event), COORD_PUT);
     CHECK_I64("the end", next_type(feed, &event), COORD_EXPIRE);
     CHECK("a change", event.revision > grant.token);
-    /* The guard may have come after the end: then only a renewal shows it. */
+    /* The guard may have been added after the end: then only a renewal shows the end. */
     int64_t sent = 0;
     coord_result late = box.b->ops->renew(box.b, &call, &claim, &sent);
     CHECK_I64("over", late.code, COORD_EXPIRED);
@@ -157,7 +157,7 @@ TEST(an_orderly_release_is_not_reported)
     struct prim_claim claim = {grant.lease_id, "o", 60000, &held, 1};
     struct prim_call call = call_now();
     prim_guards_add(box.guards, &box.guard, &claim);
-    prim_guards_drop(box.guards, &box.guard); /* as prim does before a release */
+    prim_guards_drop(box.guards, &box.guard); /* like prim before a release */
     CHECK_I64("release", box.b->ops->release(box.b, &call, &claim, NULL).code, COORD_OK);
     CHECK_I64("silence", box.host.calls, 0);
     close_box(&box);
@@ -242,7 +242,7 @@ TEST(a_watch_of_a_bucket_shows_its_own_keys_only)
     close_box(&box);
 }
 
-/* Nothing is read while more happens than the queue holds. */
+/* Reads nothing while more events happen than the queue holds. */
 static void lag(bool read_first)
 {
     struct box box;

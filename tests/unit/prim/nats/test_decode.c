@@ -22,12 +22,12 @@ TEST(the_level_of_the_api_shows_the_server)
     CHECK_TEXT("text", account.error.text, "JetStream not enabled");
     struct note note = {""};
     CHECK_ERR("no answer", jet_decode_account(STR("{}"), &account, &note), ERR_PARSE);
-    CHECK_HAS("said", note.text, "api");
+    CHECK_HAS("the note", note.text, "api");
     CHECK_ERR("not an object", jet_decode_account(STR("[]"), &account, &note), ERR_PARSE);
     CHECK_ERR("nothing", jet_decode_account(STR(""), &account, &note), ERR_PARSE);
 }
 
-/* A good configuration, with one part replaced. */
+/* A valid configuration with one part replaced. */
 static struct jet_stream stream_with(const char *instead_of, const char *with)
 {
     static const char good[] =
@@ -54,7 +54,7 @@ static struct jet_stream stream_with(const char *instead_of, const char *with)
     return stream;
 }
 
-TEST(a_stream_is_fit_or_it_is_said_why_not)
+TEST(a_stream_is_suitable_or_the_reason_is_reported)
 {
     struct jet_stream stream = stream_with(NULL, NULL);
     CHECK_TEXT("fit", stream.fault, "");

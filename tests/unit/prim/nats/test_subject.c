@@ -40,7 +40,7 @@ TEST(the_longest_key_fits)
     CHECK_STR("the same", str_from(back), str_of(key, sizeof key));
 }
 
-TEST(what_is_no_subject_of_a_key_is_none)
+TEST(a_subject_that_names_no_key_is_refused)
 {
     static const char *const others[] = {
         "$KV.b.=probe", "$KV.b.",    "$KV.c.a",   "$KV.b",       "",          "a",

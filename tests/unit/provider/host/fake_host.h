@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host for a backend under test: a real loop, and a list of all that was reported to it. */
+/* A host for a backend under test: a real loop, and a list of everything that was reported to it.
+ * */
 #ifndef TESTS_UNIT_PROVIDER_FAKE_HOST_H
 #define TESTS_UNIT_PROVIDER_FAKE_HOST_H
 #include <stdio.h>
@@ -17,7 +18,7 @@ struct reported {
     uint64_t number; /* 0: a sighting */
     bool failed;
     enum sighting what;
-    char id[256], text[400]; /* the error, the why; or the host */
+    char id[256], text[400]; /* the error or the reason; or the host */
     char type[64], label[64];
 };
 struct fake_host {
@@ -45,7 +46,7 @@ static inline void fake_done(struct backend_host *face, struct operation_ticket 
     struct reported *reported = fake_next(face);
     struct str text = end->failed ? end->error : end->host;
 
-    CHECK("a failure has words", !end->failed || end->error.len > 0);
+    CHECK("a failure has a message", !end->failed || end->error.len > 0);
     reported->number = ticket.number;
     reported->failed = end->failed;
     snprintf(reported->text, sizeof reported->text, "%.*s", STR_ARG(text));
@@ -120,7 +121,7 @@ static inline const struct reported *fake_find(const struct fake_host *host, uin
     return NULL;
 }
 
-/* What is waited for may happen outside of the loop, and nobody wakes it then. */
+/* The condition may change outside the loop, without waking it. */
 #define FAKE_UNTIL(why, host, condition)                                                           \
     do {                                                                                           \
         const struct timespec pause_ = {.tv_nsec = 1000000};                                       \

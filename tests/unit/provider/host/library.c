@@ -162,7 +162,7 @@ void library_list(struct book *book, const struct book_filter *filter, struct li
         before = bytes.len;
         CHECK_OK("next", book_walk_next(walk, 100, &bytes));
     } while (bytes.len > before);
-    CHECK_U64("as long as was said", bytes.len, book_walk_total(walk));
+    CHECK_U64("as long as announced", bytes.len, book_walk_total(walk));
     book_walk_close(walk);
     list = (void *)decode(&bigfleet__v1alpha1__machine_list__descriptor, buf_peek(&bytes), &arena);
     if (list->n_machines > 0)
@@ -170,7 +170,7 @@ void library_list(struct book *book, const struct book_filter *filter, struct li
     for (size_t i = 0; i < list->n_machines; i++) write_machine(list->machines[i], &ret->text);
     for (size_t i = 0; i < list->n_removed_ids; i++)
         buf_appendf(&ret->text, "gone %s | ", list->removed_ids[i]);
-    buf_append_byte(&ret->text, '\0'); /* so that it is a C string, too */
+    buf_append_byte(&ret->text, '\0'); /* NUL-terminated, too */
     ret->text.len--;
     ret->count = list->n_machines;
     ret->tombstones = list->tombstones;
@@ -217,7 +217,7 @@ void library_dump(struct book *book, struct buf *into)
     buf_append(into, buf_peek(&listing.text));
     buf_init(&operations, 64 << 20);
     CHECK_OK("each", book_each(book, dump_operation, context));
-    /* In no order: their number and sum of bytes. */
+    /* Operations have no order: compares their number and the sum of bytes. */
     buf_appendf(into, "\nrevision %s operations %llu, %zu bytes, blobs %llu", listing.revision,
                 (unsigned long long)stats.operations, operations.len,
                 (unsigned long long)stats.blob_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A book for tests: short words for requests, and what a List says as lines of text. */
+/* A book for tests: short forms of requests, and the answer of a List as text. */
 #ifndef TESTS_PROVIDER_HOST_LIBRARY_H
 #define TESTS_PROVIDER_HOST_LIBRARY_H
 #include "lib/test.h"
@@ -9,7 +9,7 @@ extern const struct offer plain_offer; /* m5.large in z1, on demand */
 
 struct book *library_open(void);                       /* empty, loaded */
 void library_offer(struct book *book, const char *id); /* a Speculative machine */
-/* All in one: asks, and takes the answer apart. */
+/* Sends a request and decodes the answer. */
 struct asked {
     struct book_answer answer;
     char why[256], operation[32];
@@ -18,7 +18,7 @@ struct asked {
 struct asked library_ask(struct book *book, const struct book_request *request);
 struct asked library_call(struct book *book, enum operation_kind kind, const char *id);
 void library_end(struct book *book, struct operation_ticket operation); /* well */
-/* Through operations to this stable state, without a token. */
+/* Brings a machine through its operations to this stable state, without a token. */
 void library_bring(struct book *book, const char *id, enum machine_state state);
 
 /* "m-1 Idle host-m-1 | m-2 Configured host-m-2 c1 k=v | revision 7 gone m-3": sorted by id. */
@@ -30,8 +30,8 @@ struct listing {
 };
 void library_list(struct book *book, const struct book_filter *filter, struct listing *ret);
 void listing_free(struct listing *listing);
-/* Everything the book says, by List and by what a replay needs, as one text. */
+/* The whole content of the book, from List and a replay, as one text. */
 void library_dump(struct book *book, struct buf *into);
-/* A book that read these changes. */
+/* A book that replayed these changes. */
 struct book *library_replay(struct str changes);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a provider must do (wire.md 3.2, 8 and 9), on the book alone. */
+/* The duties of a provider (wire.md 3.2, 8 and 9), on the book alone. */
 #include "library.h"
 
 #include <stdio.h>
@@ -78,7 +78,7 @@ TEST(a_refusal_names_shard_machine_token_and_mark)
     book_close(book);
 }
 
-/* The successor has touched machine a only, and the older process is refused on b as well. */
+/* The successor changed machine a only, but the older process is refused on b as well. */
 TEST(an_older_epoch_of_a_shard_is_fenced_on_every_machine)
 {
     struct book *book = library_open();
@@ -386,7 +386,7 @@ TEST(a_failed_operation_ends_in_failed_with_an_error_that_can_be_reported)
         CHECK_U32("not by Create", library_call(book, OPERATION_CREATE, "m").answer.status,
                   GRPC_INTERNAL);
         asked = library_call(book, OPERATION_DELETE, "m");
-        CHECK_U32("given back by Delete", asked.state, MACHINE_DELETING);
+        CHECK_U32("freed by Delete", asked.state, MACHINE_DELETING);
         library_end(book, asked.answer.operation);
         library_list(book, &(struct book_filter){0}, &listing);
         CHECK_STR("a slot again", buf_peek(&listing.text), STR("m Speculative | "));
@@ -395,7 +395,7 @@ TEST(a_failed_operation_ends_in_failed_with_an_error_that_can_be_reported)
     }
 }
 
-TEST(a_sighting_ends_the_operation_under_way)
+TEST(a_sighting_ends_the_running_operation)
 {
     const struct operation_end end = {.host = STR_EMPTY, .error = STR_EMPTY};
     struct book *book = library_open();
@@ -450,8 +450,8 @@ TEST(offers_that_a_shard_would_refuse_are_refused)
 static enum err refuse_delete(struct backend *, enum operation_kind kind,
                               const struct backend_machine *machine, struct note *note)
 {
-    CHECK_STR("whom", machine->id, STR("m"));
-    CHECK_STR("what", machine->offer->instance_type, STR("m5.large"));
+    CHECK_STR("the machine", machine->id, STR("m"));
+    CHECK_STR("the operation", machine->offer->instance_type, STR("m5.large"));
     if (kind != OPERATION_DELETE) return ERR_OK;
     note_set(note, "bare metal stays");
     return ERR_UNSUPPORTED;
@@ -530,7 +530,7 @@ TEST(b5_b6_filters_and_caps)
     book_close(book);
 }
 
-TEST(b8_deltas_tell_changes_and_removals)
+TEST(b8_deltas_report_changes_and_removals)
 {
     struct book *book = book_of(5);
     struct listing first, second, third;
@@ -543,7 +543,7 @@ TEST(b8_deltas_tell_changes_and_removals)
     CHECK_OK("gone", book_see(book, SEEN_REMOVED, STR("m-0003"), NULL, STR_EMPTY, &note));
     library_offer(book, "m-0003");
     library_list(book, &(struct book_filter){.since = str_from(first.revision)}, &second);
-    CHECK_STR("what changed", buf_peek(&second.text),
+    CHECK_STR("the changes", buf_peek(&second.text),
               STR("m-0001 Creating | m-0003 Speculative | gone m-0002 | "));
     CHECK("another revision", strcmp(first.revision, second.revision) != 0);
     CHECK("deltas are deltas", second.tombstones);
@@ -574,7 +574,7 @@ TEST(cursors_that_are_not_understood_get_everything_and_say_so)
 
         library_list(book, &(struct book_filter){.since = str_from(cursors[i])}, &listing);
         CHECK_SIZE(cursors[i], listing.count, 3);
-        CHECK("what it leaves out is gone, not unchanged", !listing.tombstones);
+        CHECK("an omitted machine is gone, not unchanged", !listing.tombstones);
         CHECK("a good one for next time", listing.revision[0]);
         listing_free(&listing);
     }
@@ -595,13 +595,13 @@ TEST(a_cursor_older_than_the_memory_of_removals_gets_everything)
     CHECK_U64("bounded", book_stats(book).tombstones, BOOK_TOMBSTONES_MAX);
     library_list(book, &(struct book_filter){.since = str_from(first.revision)}, &second);
     CHECK_SIZE("everything", second.count, 1);
-    CHECK("and it says so", !second.tombstones);
+    CHECK("and without tombstones", !second.tombstones);
     listing_free(&first);
     listing_free(&second);
     book_close(book);
 }
 
-TEST(a_cut_delta_goes_on_where_it_ended)
+TEST(a_cut_delta_continues_where_it_ended)
 {
     struct book *book = book_of(10);
     struct listing first, part;
@@ -627,7 +627,7 @@ TEST(a_cut_delta_goes_on_where_it_ended)
     book_close(book);
 }
 
-TEST(pages_tell_each_machine_once_though_it_changes_meanwhile)
+TEST(pages_list_each_machine_once_though_it_changes_meanwhile)
 {
     struct book *book = book_of(100);
     struct listing page, delta;
@@ -693,7 +693,8 @@ TEST(a_list_shows_one_moment_whatever_happens_while_it_is_sent)
     buf_init(&bytes, 1 << 20);
     CHECK_OK("open", book_walk_open(book, &(struct book_filter){0}, &walk, &note));
     CHECK_OK("a little", book_walk_next(walk, 1, &bytes));
-    for (int i = 0; i < 50; i += 2) { /* one of two changes, some twice, some go, some come */
+    for (int i = 0; i < 50;
+         i += 2) { /* every second machine changes, some twice; some leave, some arrive */
         char id[16];
         snprintf(id, sizeof id, "m-%04d", i);
         if (i % 8 == 0)
@@ -707,11 +708,11 @@ TEST(a_list_shows_one_moment_whatever_happens_while_it_is_sent)
         len = bytes.len;
         CHECK_OK("more", book_walk_next(walk, 10, &bytes));
     } while (bytes.len > len);
-    CHECK_U64("as long as was said", bytes.len, book_walk_total(walk));
+    CHECK_U64("as long as announced", bytes.len, book_walk_total(walk));
     book_walk_close(walk);
     library_list(book, &(struct book_filter){0}, &after);
     CHECK("it has changed", !str_equal(buf_peek(&before.text), buf_peek(&after.text)));
-    /* The bytes say what they said before: read by the decoder of the shard's own kind. */
+    /* The bytes are unchanged; the shard's decoder reads them. */
     for (int i = 0; i < 50; i++) {
         char id[16];
         snprintf(id, sizeof id, "m-%04d", i);

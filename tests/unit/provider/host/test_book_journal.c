@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book and its changes say the same, always: replayed from the first change on, or from a new
- * journal made in pieces while everything goes on. Random lives, the seed printed. */
+/* The book and its changes always agree: replayed from the first change, or from a new journal
+ * written in pieces while changes go on. Random runs; the seed is printed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ enum { IDS = 40, STEPS = 600 };
 struct life {
     struct book *book;
     struct prng prng;
-    struct buf journal, next; /* what was written; the new one, while it is made */
+    struct buf journal, next; /* the written journal; the new one while it is being written */
     bool compacting;
     struct operation_ticket operations[IDS]; /* under way, or none */
 };
@@ -105,7 +105,7 @@ static void check_same(const char *why, struct book *book, struct str changes)
     book_close(other);
 }
 
-/* What a host does at the end of a turn. */
+/* The host's work at the end of a turn. */
 static void write_turn(struct life *l)
 {
     struct buf *changes = book_changes(l->book);
@@ -126,7 +126,7 @@ static void write_turn(struct life *l)
         l->compacting = false;
     } else if (!more) {
         check_same("the new journal is whole", l->book, buf_peek(&l->next));
-        if (prng_chance(&l->prng, 500000)) do_something(l); /* while it is given its name */
+        if (prng_chance(&l->prng, 500000)) do_something(l); /* while it is renamed */
         l->compacting = false;
         buf_clear(&l->journal);
         CHECK_OK("takes its place", buf_append(&l->journal, buf_peek(&l->next)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Catalogues: what is read, what is refused and where, and counts that add up. */
+/* Catalogues: valid ones, refused ones with the place, and consistent counts. */
 #include <stdio.h>
 
 #include "lib/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The catalogue backend in virtual time: how long things take, how they fail, what is taken back,
- * and a catalogue that changes. */
+/* The catalogue backend in virtual time: durations, failures, preemptions, and a catalogue that
+ * changes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void nothing(struct task *task)
     (void)task;
 }
 
-/* A turn of the loop, as a call that arrives would be. */
+/* Runs one turn of the loop, like an arriving call. */
 static void turn(struct world *w)
 {
     struct task task;
@@ -160,13 +160,13 @@ TEST(failures_are_repaired)
     (void)sim_run_for(w.sim, 20100);
     CHECK_U64("failed", count(&w, MACHINE_FAILED), 1);
     (void)sim_run_for(w.sim, 61000);
-    CHECK_U64("could be created anew", count(&w, MACHINE_SPECULATIVE), 1);
+    CHECK_U64("can be created again", count(&w, MACHINE_SPECULATIVE), 1);
     CHECK_U32("create", call(&w, OPERATION_CREATE, "x-a-000001", 0), GRPC_OK);
     (void)sim_run_for(w.sim, 20100);
-    CHECK_U32("given back", call(&w, OPERATION_DELETE, "x-a-000001", 0), GRPC_OK);
+    CHECK_U32("deleted", call(&w, OPERATION_DELETE, "x-a-000001", 0), GRPC_OK);
     (void)sim_run_for(w.sim, 1100);
     CHECK_U64("at once, without a repair", count(&w, MACHINE_SPECULATIVE), 1);
-    (void)sim_run_for(w.sim, 48800); /* to the ten seconds in which a repair would have come */
+    (void)sim_run_for(w.sim, 48800); /* past the ten seconds after which a repair would run */
     CHECK_U32("create", call(&w, OPERATION_CREATE, "x-a-000001", 0), GRPC_OK);
     (void)sim_run_for(w.sim, 9900);
     CHECK_U64("no old repair comes between", count(&w, MACHINE_CREATING), 1);
@@ -218,7 +218,7 @@ TEST(interruptions_come_about_as_often_as_they_are_reported)
     world_close(&w);
 }
 
-TEST(a_changed_catalogue_is_taken_over_and_nobody_loses_a_machine)
+TEST(a_changed_catalogue_is_applied_without_losing_a_machine)
 {
     struct world w;
 

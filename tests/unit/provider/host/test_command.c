@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command backend against scripts that do as they should, and against those that hang, flood,
- * print garbage or are not there. */
+/* The command backend against correct scripts, and scripts that hang, flood, print garbage or do
+ * not exist. */
 #include "provider/host/command.h"
 
 #include <signal.h>
@@ -54,7 +54,7 @@ TEST(a_script_gets_its_task_and_its_answer_is_reported)
     CHECK("one line", text.len > 0 && str_find(text, '\n') == text.len - 1);
     text = str_trim(text);
     CHECK("the value is written whole", strstr(text.at, "\"group\":\"a\\u0000b\"") != NULL);
-    /* Our own reader takes no NUL in a text; others do. */
+    /* muster's own reader refuses NUL in a text; other readers accept it. */
     char *nul = strstr(text.at, "\\u0000");
     memcpy(nul, "------", 6);
     CHECK_OK("JSON", json_open(text, 1 << 20, &json, NULL));
@@ -72,7 +72,7 @@ TEST(a_script_gets_its_task_and_its_answer_is_reported)
     }
     bool again;
     CHECK_OK("again", json_get_bool(json, "again", &again, NULL));
-    CHECK("it is said", again);
+    CHECK("it is reported", again);
     json_close(json);
     reported = fake_do(&host, (struct backend_operation){.kind = OPERATION_DRAIN, .grace_ms = 1500},
                        "m-1");
@@ -81,7 +81,7 @@ TEST(a_script_gets_its_task_and_its_answer_is_reported)
     fake_close(&host);
 }
 
-TEST(a_script_that_fails_fails_its_operation_with_words)
+TEST(a_failing_script_fails_its_operation_with_its_message)
 {
     static const struct {
         const char *why, *body, *says;
@@ -117,7 +117,7 @@ TEST(a_script_that_fails_fails_its_operation_with_words)
     }
 }
 
-TEST(a_script_that_is_not_there_fails_what_it_is_asked_for)
+TEST(a_missing_script_fails_its_operations)
 {
     const struct reported *reported;
 
@@ -179,7 +179,7 @@ TEST(so_many_run_at_once_and_the_rest_waits_in_order)
     remove(in_dir("script.most"));
 }
 
-TEST(what_runs_when_the_provider_stops_is_killed_and_not_reported)
+TEST(scripts_running_when_the_provider_stops_are_killed_and_not_reported)
 {
     open_with("#!/bin/sh\necho $$ > \"$0.pid\"; exec sleep 300\n", (struct command_options){0});
     remove(in_dir("script.pid"));
@@ -193,7 +193,7 @@ TEST(what_runs_when_the_provider_stops_is_killed_and_not_reported)
     CHECK_SIZE("nothing was reported", host.count, reported);
 }
 
-TEST(which_machines_there_are_the_script_says)
+TEST(the_script_lists_the_machines)
 {
     const struct reported *reported;
 
@@ -221,7 +221,7 @@ TEST(which_machines_there_are_the_script_says)
     reported = fake_sighting(&host, "b", SEEN_FAILED);
     CHECK("one that broke", reported != NULL);
     CHECK_TEXT("why", reported->text, "disk");
-    CHECK("one whose host is gone", fake_sighting(&host, "c", SEEN_RECLAIMED) != NULL);
+    CHECK("one with a missing host", fake_sighting(&host, "c", SEEN_RECLAIMED) != NULL);
     for (size_t i = 0; i < host.count; i++)
         CHECK(host.reported[i].id, strncmp(host.reported[i].id, "bad", 3) != 0);
     CHECK_SIZE("and nothing else", host.count, 4 + 1 + 1 + 1);

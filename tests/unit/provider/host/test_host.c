@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host on a disk that dies: killed, or without power, before any of its disk calls. What
- * was answered is there afterwards, and nothing that the backend was given is forgotten.
- *
- * The world outside the process (struct world) remembers what was reported; a process is started on the
- * simulated host again and again, works for a while and dies. */
+/* The host, killed or without power before any of its disk calls. Every answered operation is kept,
+ * and no operation that the backend got is forgotten. The world outside the process (struct world)
+ * records the reports; the test starts a process on the simulated host repeatedly, lets it work and
+ * kills it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,15 +19,15 @@ struct world {
     struct prng prng;
     uint64_t compact_bytes;
     int64_t epoch, sequence;
-    uint64_t reported[MACHINES][OPERATION_KINDS]; /* operations that were acknowledged */
-    uint64_t started[MACHINES][OPERATION_KINDS];  /* ... and given to the backend */
-    int64_t marks[MACHINES][2];                   /* tokens that were answered */
+    uint64_t reported[MACHINES][OPERATION_KINDS]; /* acknowledged operations */
+    uint64_t started[MACHINES][OPERATION_KINDS];  /* operations given to the backend */
+    int64_t marks[MACHINES][2];                   /* answered tokens */
     uint64_t revision;                            /* the newest that was reported */
     uint64_t acknowledged, deaths, opened;
     bool torn_once;
 };
 
-struct waiting { /* an answer on its way out */
+struct waiting { /* an answer that is being sent */
     struct host_wait wait;
     struct process *process;
     unsigned machine;
@@ -60,7 +59,7 @@ static unsigned machine_of(struct str id)
     return (unsigned)number;
 }
 
-/* --- a backend that takes its time --- */
+/* --- a slow backend --- */
 
 static void on_end(struct timer *timer)
 {
@@ -184,13 +183,13 @@ static void on_ask(struct timer *timer)
 
 /* --- the process --- */
 
-/* What was reported before the last death is in the book that was just read. */
+/* Everything reported before the last death is in the book that was just read. */
 static void check_memory(struct process *p)
 {
     const struct world *world = p->world;
     const struct book *book = host_book(p->host);
 
-    CHECK("no revision is taken back", book_stats(book).revision >= world->revision);
+    CHECK("no revision goes back", book_stats(book).revision >= world->revision);
     for (unsigned i = 0; i < MACHINES; i++) {
         const struct book_entry *e;
         const struct fence *mark;
@@ -199,7 +198,7 @@ static void check_memory(struct process *p)
         snprintf(id, sizeof id, "m-%u", i);
         e = book_find(book, str_from(id));
         if (!e) {
-            CHECK_I64("only what was never answered is missing", world->marks[i][1], 0);
+            CHECK_I64("only unanswered operations are missing", world->marks[i][1], 0);
             continue;
         }
         for (int kind = 0; kind < OPERATION_KINDS; kind++) {
@@ -243,7 +242,7 @@ static enum err start_process(struct io *io, void *context, void **ret_state)
     if (!err) err = host_open(&options, &p->host, &note);
     if (!err) err = host_start(p->host, &note);
     if (!err) err = timer_init(&p->timer, io->loop, on_ask);
-    if (err) { /* it may die while it starts */
+    if (err) { /* the process may die while it starts */
         close_process(p);
         return err;
     }
@@ -256,7 +255,7 @@ static enum err start_process(struct io *io, void *context, void **ret_state)
     return ERR_OK;
 }
 
-/* Answers that never went out die with their process. */
+/* Unsent answers are lost with their process. */
 static void drop_answers(struct process *p)
 {
     struct host_wait wait;
@@ -316,7 +315,7 @@ static void run_world(uint64_t seed, enum sim_death death, uint64_t compact_byte
              sim_host_add(world.sim, &(struct sim_host_options){.name = "provider", .disk = disk},
                           &world.machine));
     for (uint64_t i = 1; i < 40; i++) live_and_die(&world, seed, i * 3 % 71 + 1, death);
-    /* At last it lives, and everything goes on. */
+    /* Now the process stays alive, and every operation continues. */
     if (!sim_host_running(world.machine))
         CHECK_OK("starts", sim_host_start(world.machine, &process_ops, &world));
     (void)sim_run_for(world.sim, 500);
@@ -343,7 +342,7 @@ TEST(without_power_before_any_disk_call_nothing_answered_is_lost)
 /* --- a disk that fails --- */
 
 struct failing {
-    struct process process; /* its backend only */
+    struct process process; /* only its backend is used */
     struct host *host;
     enum err failed;
     struct note why;
@@ -369,7 +368,7 @@ static void nothing(struct task *task)
     (void)task;
 }
 
-TEST(a_disk_that_fails_ends_the_provider_and_no_answer_goes_out)
+TEST(a_failing_disk_stops_the_provider_without_an_answer)
 {
     static const struct backend_ops ops = {
         .name = "trial", .start = trial_start, .close = trial_close};
@@ -401,7 +400,7 @@ TEST(a_disk_that_fails_ends_the_provider_and_no_answer_goes_out)
     loop_defer(sim_host_io(machine)->loop, &task);
     (void)sim_run_for(world.sim, 5000);
     CHECK_ERR("it ends", f.failed, ERR_IO);
-    CHECK_HAS("and says where", f.why.text, "/state");
+    CHECK_HAS("and names the file", f.why.text, "/state");
     CHECK("no answer went out", !f.reported);
     list_remove(&f.wait.link);
     host_close(f.host);
@@ -452,7 +451,7 @@ TEST(an_operation_that_its_backend_cannot_begin_fails)
         (void)sim_run_for(world.sim, 5000);
         e = book_find(host_book(f.host), STR("m-0"));
         CHECK_U32("failed", e->state, MACHINE_FAILED);
-        CHECK_STR("says why", entry_error(e), STR("not with this one"));
+        CHECK_STR("the reason", entry_error(e), STR("not with this one"));
         CHECK_SIZE("and all of it is written", book_changes(host_book(f.host))->len, 0);
         host_close(f.host);
         sim_close(world.sim);

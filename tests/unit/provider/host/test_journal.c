@@ -9,7 +9,7 @@
 #include "sim/sim_fs.h"
 
 #define PATH "/state"
-enum { FIRST_SEAL = JOURNAL_HEAD + JOURNAL_BATCH_HEAD }; /* a new file says that it is whole */
+enum { FIRST_SEAL = JOURNAL_HEAD + JOURNAL_BATCH_HEAD }; /* a new file ends with a seal */
 
 struct heard {
     struct buf text; /* payloads, each with a newline */
@@ -21,7 +21,7 @@ static enum err hear(void *context, struct str payload, struct note *note)
 
     (void)note;
     if (payload.len == 0) return ERR_OK; /* a seal */
-    CHECK_OK("hear", buf_append(&heard->text, payload));
+    CHECK_OK("read", buf_append(&heard->text, payload));
     return buf_append_byte(&heard->text, '\n');
 }
 
@@ -45,7 +45,7 @@ static struct sim_fs *disk_open(const struct sim_fs_options *options, uint64_t s
     return disk;
 }
 
-/* What journal_open answers for a file of these bytes. */
+/* The result of journal_open for a file of these bytes. */
 static enum err open_bytes(struct str bytes, struct heard *heard, struct note *note)
 {
     struct sim_fs *disk = disk_open(&(struct sim_fs_options){0}, 1);
@@ -60,7 +60,7 @@ static enum err open_bytes(struct str bytes, struct heard *heard, struct note *n
     return err;
 }
 
-/* A file of three batches and its bytes. `ends`: where each ends. */
+/* Writes a file of three batches. `ends`: where each batch ends. */
 static void make_file(struct buf *file, uint64_t ends[3], bool sealed)
 {
     struct sim_fs *disk = disk_open(&(struct sim_fs_options){0}, 1);
@@ -107,7 +107,7 @@ TEST(a_file_torn_at_any_byte_opens_with_what_was_whole)
         CHECK_OK("put", fs_publish(fs, PATH, str_of(file.data, cut), 0600, 1));
         check_err(note.text, open_journal(fs, &heard, &j, &report, &note), ERR_OK, "open", __FILE__,
                   __LINE__);
-        CHECK_STR("what was whole", buf_peek(&heard.text), str_from(wholes[whole]));
+        CHECK_STR("the complete part", buf_peek(&heard.text), str_from(wholes[whole]));
         CHECK_U64("the rest is reported", report.torn_bytes,
                   whole              ? cut - ends[whole - 1]
                   : cut < FIRST_SEAL ? cut - JOURNAL_HEAD
@@ -158,7 +158,7 @@ TEST(a_damaged_byte_is_refused_with_its_place_and_never_loses_what_was_sealed)
     buf_deinit(&heard.text);
 }
 
-TEST(bytes_of_a_client_are_never_taken_for_a_batch)
+TEST(bytes_of_a_client_are_never_read_as_a_batch)
 {
     struct buf file, forged;
     struct heard heard;
@@ -169,7 +169,7 @@ TEST(bytes_of_a_client_are_never_taken_for_a_batch)
     buf_init(&forged, 1 << 20);
     buf_init(&heard.text, 1 << 20);
     make_file(&file, ends, false);
-    /* A torn batch whose payload holds the bytes of a real one, of this very file, elsewhere. */
+    /* A torn batch whose payload contains a valid batch of the same file. */
     buf_append(&forged, str_of(file.data, ends[1]));
     buf_append(&forged, STR("torn head................................"));
     buf_append(&forged, str_of(file.data + ends[1], ends[2] - ends[1]));
@@ -180,8 +180,8 @@ TEST(bytes_of_a_client_are_never_taken_for_a_batch)
     buf_deinit(&heard.text);
 }
 
-/* Appends numbers, makes new files now and then; returns the last number that was acknowledged, and
- * in *ret_tried the last that was tried. */
+/* Appends numbers and sometimes creates new files; returns the last acknowledged number, and in
+ * *ret_tried the last attempted one. */
 static uint64_t work(struct fs *fs, uint64_t first, uint64_t *ret_tried)
 {
     struct heard heard;
@@ -245,7 +245,7 @@ TEST(power_cuts_lose_nothing_that_was_acknowledged)
             uint64_t tried = done;
             struct note note;
 
-            /* It dies in the middle of some call: from then on nothing reaches the disk. */
+            /* The process dies during some call: no later call reaches the disk. */
             fault_fs_arm(&fault,
                          (struct fault_fs_plan){.calls = FAULT_FS_ANY,
                                                 .nth = 1 + (seed + i * 7 + (uint64_t)run * 13) % 60,
@@ -272,9 +272,9 @@ TEST(power_cuts_lose_nothing_that_was_acknowledged)
     }
 }
 
-/* A killed process leaves what it wrote in the machine's memory. The process that finds it there answers for
- * it, so it has to be durable by then. */
-TEST(what_a_start_has_read_outlives_the_power)
+/* The kernel may hold a killed process's writes in memory only. The next process answers from them,
+ * so it must make them durable first. */
+TEST(records_that_a_start_has_read_survive_a_power_cut)
 {
     const struct sim_fs_options harsh = {.write_lost_per_million = 1000000,
                                          .name_lost_per_million = 1000000};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of operations says what model/machine.h draws, and a backend that does nothing fits. */
+/* The table of operations agrees with model/machine.h, and a minimal backend works. */
 #include <string.h>
 
 #include "lib/test.h"
@@ -22,8 +22,8 @@ TEST(every_operation_walks_two_edges_of_the_diagram)
     CHECK_U32("stuck", operation_passing(MACHINE_FAILED), OPERATION_KINDS);
 }
 
-/* A backend in its smallest form: it refuses nothing and everything is done at once, as soon as it
- * is let. */
+/* The smallest backend: it refuses nothing, and completes every operation as soon as the test
+ * allows. */
 struct eager {
     struct backend backend;
     struct operation_ticket waiting;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process backend with real processes: a life, deaths nobody asked for, and a provider that
- * comes back to what an earlier one left. */
+/* The process backend with real processes: their life cycle, unexpected deaths, and a provider that
+ * finds the processes of an earlier one. */
 #include "provider/host/process.h"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ static void open_again(void)
     usual.io = host.rig.io;
     usual.directory = in_dir("machines");
     usual.offer = fake_offer;
-    /* Not for ever: a process that outlives a failed test ends by itself. */
+    /* Bounded: a process that outlives a failed test exits by itself. */
     if (!usual.host_command) usual.host_command = "exec sleep 300";
     if (!usual.node_command) usual.node_command = "exec sleep 300";
     CHECK_OK(note.text, process_backend_open(&usual, &backend, &note));
@@ -133,7 +133,7 @@ TEST(a_machine_lives_as_two_processes_in_a_directory)
     unsetenv("MUSTER_SECRET");
 }
 
-TEST(who_does_not_go_in_its_grace_is_killed)
+TEST(a_process_that_outlives_its_grace_is_killed)
 {
     open_with((struct process_backend_options){
         .node_command = "trap '' TERM; > ready; exec sleep 300",
@@ -189,7 +189,7 @@ TEST(a_node_that_does_not_start_fails_the_operation)
     open_with((struct process_backend_options){.ready_file = "ready", .ready_within_ms = 50});
     do_well(create, "m");
     reported = fake_do(&host, configure(), "m");
-    CHECK("one that never says it is ready", reported->failed);
+    CHECK("one that never reports ready", reported->failed);
     CHECK_HAS("why", reported->text, "configure: the node did not say that it is ready");
     int pid = pid_in("machines/m/host.pid");
     FAKE_UNTIL("and nothing of it stays", &host, !runs(pid));
@@ -216,7 +216,7 @@ TEST(a_later_provider_finds_what_runs)
     host.backend->ops->ready(host.backend);
     for (int i = 0; i < 20; i++) real_io_turn(host.rig.real, false);
     CHECK_SIZE("all is as it was", host.count, 0);
-    /* What was under way when it died: nothing is started twice. */
+    /* An operation that was running when the provider died: no process is started twice. */
     reported =
         fake_do(&host, (struct backend_operation){.kind = OPERATION_CREATE, .again = true}, "idle");
     CHECK("done", !reported->failed);
@@ -228,7 +228,7 @@ TEST(a_later_provider_finds_what_runs)
     fake_close(&host);
 }
 
-TEST(what_ended_while_nobody_looked_is_reported)
+TEST(an_exit_while_no_provider_ran_is_reported)
 {
     open_with((struct process_backend_options){0});
     do_well(create, "idle");
@@ -256,7 +256,7 @@ TEST(what_ended_while_nobody_looked_is_reported)
     fake_close(&host);
 }
 
-TEST(a_number_that_somebody_else_has_now_is_not_the_machine)
+TEST(a_reused_process_number_is_not_the_machine)
 {
     struct process_name self;
     char text[128];
@@ -265,7 +265,7 @@ TEST(a_number_that_somebody_else_has_now_is_not_the_machine)
     do_well(create, "m");
     kill(pid_in("machines/m/host.pid"), SIGKILL);
     fake_close(&host);
-    /* The kernel gave its number to us: another start. */
+    /* The kernel reused the number for this process: the start time differs. */
     CHECK_OK("we", process_name_of(getpid(), &self));
     snprintf(text, sizeof text, "%d %llu %s\n", self.pid,
              (unsigned long long)(self.start_ticks + 1), self.boot);
@@ -291,11 +291,11 @@ TEST(a_number_that_somebody_else_has_now_is_not_the_machine)
         FAKE_UNTIL(*file, &host, fake_sighting(&host, "m", SEEN_FAILED));
         do_well(delete_it, "m");
         fake_close(&host);
-        kill(pid, SIGKILL); /* the file was all that named it */
+        kill(pid, SIGKILL); /* only the file named the process */
     }
 }
 
-TEST(operations_that_died_with_their_provider_are_taken_up)
+TEST(operations_of_a_crashed_provider_are_resumed)
 {
     open_with((struct process_backend_options){.node_command = "> ready; exec sleep 300",
                                                .ready_file = "ready"});
@@ -359,7 +359,7 @@ TEST(in_a_cgroup_nothing_gets_away)
     int away = pid_in("machines/m/away");
     char file[64];
     snprintf(file, sizeof file, "/proc/%d/cgroup", away);
-    if (!strstr(read_text(file), "/muster-")) { /* made, but nobody is let in */
+    if (!strstr(read_text(file), "/muster-")) { /* created, but processes cannot be moved there */
         kill(away, SIGKILL);
         do_well(delete_it, "m");
         fake_close(&host);

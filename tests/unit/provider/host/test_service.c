@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The provider behind gRPC, and the shard's own client in front of it, over a virtual network:
- * Lists for readers that stop reading, calls beside them, and many at once. */
+/* The provider behind gRPC with the shard's own client, over a virtual network: Lists for readers
+ * that stop reading, other calls meanwhile, and many Lists at once. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ struct world {
     struct host_service *service;
     struct provider *provider;
     bool server_closed, client_closed;
-    /* A List as it is read. */
+    /* A List while it is read. */
     struct provider_fetch *fetch;
     struct provider_chunk *held[64];
     size_t held_count;
@@ -185,7 +185,7 @@ static struct counted count_list(const struct world *w)
     return counted;
 }
 
-TEST(a_reader_that_stops_holds_up_nobody_and_gets_the_moment_it_asked_for)
+TEST(a_reader_that_stops_does_not_block_others_and_gets_its_own_snapshot)
 {
     struct world w;
     struct counted counted;
@@ -198,7 +198,7 @@ TEST(a_reader_that_stops_holds_up_nobody_and_gets_the_moment_it_asked_for)
     CHECK("it has begun", before > 0 && !w.ended);
     CHECK("the server holds a piece of it", rpc_server_stats(w.server).buffered < PIECE_AND_MORE);
     CHECK("and not because it is short", before < book_stats(host_book(w.host)).list_bytes / 2);
-    for (unsigned i = 1; i <= 500; i++) create(&w, i * 40); /* from one end to the other */
+    for (unsigned i = 1; i <= 500; i++) create(&w, i * 40); /* across the whole list */
     (void)sim_run_for(w.sim, 2000);
     CHECK_U64("calls go on", w.done, 500);
     CHECK_SIZE("it still waits for its reader", w.bytes.len, before);
