@@ -83,7 +83,8 @@ static void cordon_id_add(struct cordon_ids *ids, struct str id)
     if (ids->count < ids->most) ids->at[ids->count++] = id;
 }
 
-/* Machines whose cordon differs from the rules. The ids are borrowed until a machine is removed. */
+/* Finds the machines whose cordon differs from the rules. The ids are borrowed until a machine is
+ * removed. */
 static enum err cordons_differing(struct core *core, struct arena *arena, struct cordon_ids *ids)
 {
     const struct inventory *inv = core->inventory;

@@ -315,7 +315,8 @@ static enum err room_admit(struct core *core, const struct cluster_client *clien
     return ERR_OK;
 }
 
-/* Machines that this decision drains are no room for anybody. NULL: no report names the machine. */
+/* Marks the machine, because a machine that this decision drains has no room for other pods. NULL:
+ * no report names the machine. */
 static const struct cluster_client *occupancy_mark(struct core *core, const struct action *action)
 {
     const struct cluster_client *client = client_find(&core->clients, action->cluster);
