@@ -215,8 +215,8 @@ static enum err cordon_drain(struct core *core, struct str id)
                      NULL, CAUSE_MAINTENANCE, &task);
 }
 
-/* The number of drains that one cycle may begin: the reclaim cap over all clusters, and the limit of
- * actions. */
+/* Returns the number of drains that one cycle may begin: the reclaim cap over all clusters, and the
+ * limit of actions. */
 static uint64_t cordon_drains_most(const struct core *core)
 {
     const struct rails_options *rails = &core->options.rails;

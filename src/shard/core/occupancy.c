@@ -2,8 +2,8 @@
 /* Stores reports of occupancy, and seeks room for the pods of machines that a decision reclaims.
  *
  * The search never promises more room than there is. Either one machine takes all pods of the
- * reclaimed machine, or each pod counts as the largest one in every resource. Room that was found is
- * used up: by other reclaims of the cycle, and by machines that are still being drained. */
+ * reclaimed machine, or each pod counts as the largest one in every resource. Room that was found
+ * is used up: by other reclaims of the cycle, and by machines that are still being drained. */
 #include "shard/core/occupancy.h"
 
 #include <stdlib.h>
