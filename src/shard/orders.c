@@ -157,7 +157,7 @@ static void count_done(struct decide_job *job, enum err err)
     struct shard *shard = o->shard;
     struct note note = {""};
 
-    /* A machine that went can still be uncordoned. */
+    /* A machine that is gone can still be uncordoned. */
     if (!err && o->err && e->cordon) {
         order_end(o, o->err,
                   e->key.len ? "no machine of this shard has this label"
