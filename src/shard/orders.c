@@ -4,10 +4,10 @@
  *
  *   count    the decide thread counts the machines that match
  *   write    the loop writes the file of cordons
- *   apply    the decide thread gives all cordons to the core; then the order is audited and answered
+ *   apply    the decide thread gives all cordons to the core; then the order is audited, answered
  *
- * An order that is on disk is in effect after a restart, so an order is never answered with success
- * before both. Loop's thread. */
+ * An order that is on disk is in effect after a restart. An order is answered with success only
+ * after the file is written and the core has the cordons. Loop's thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 
