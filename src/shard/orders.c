@@ -4,10 +4,10 @@
  *
  *   count    the decide thread counts the machines that match
  *   write    the loop writes the file of cordons
- *   apply    the decide thread gives all cordons to the core; then the order is audited and answered
+ *   apply    the decide thread gives all cordons to the core; then the order is audited, answered
  *
- * An order that is on disk is in effect after a restart, so an order is never answered with success
- * before both. Loop's thread. */
+ * An order that is on disk is in effect after a restart. An order is answered with success only
+ * after the file is written and the core has the cordons. Loop's thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -157,7 +157,7 @@ static void count_done(struct decide_job *job, enum err err)
     struct shard *shard = o->shard;
     struct note note = {""};
 
-    /* A machine that went can still be uncordoned. */
+    /* A machine that is gone can still be uncordoned. */
     if (!err && o->err && e->cordon) {
         order_end(o, o->err,
                   e->key.len ? "no machine of this shard has this label"

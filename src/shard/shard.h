@@ -52,7 +52,7 @@ struct shard_options {
     /* Called after a cycle in which the sold-out pools changed, with the text to keep for the next
      * process. May be NULL. */
     void (*on_pools)(void *owner, struct str text);
-    struct str pools; /* that text of an earlier process; borrowed by shard_open() */
+    struct str pools; /* the last on_pools text of an earlier process; borrowed by shard_open() */
     /* Called once, after a newer process of this shard became active and this process stopped
      * acting. The texts are borrowed. */
     void (*on_fenced)(void *owner, const struct shard_fence *fence);

@@ -409,7 +409,8 @@ static void resources_more(struct resources *sum, const struct resources *more)
         if (__builtin_add_overflow(resources_get(sum, dimension), resources_get(more, dimension),
                                    &milli))
             milli = INT64_MAX;
-        /* Above RESOURCES_MAX names the shard could not use the row either: nothing fits. */
+        /* With more than RESOURCES_MAX names nothing fits, because the shard could not use the row
+         * either. */
         (void)resources_set(sum, dimension, milli, QUANTITY_DECIMAL_SI);
     }
 }

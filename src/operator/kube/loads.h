@@ -18,7 +18,8 @@ struct loads;
 enum err loads_open(uint64_t seed, struct loads **ret_loads); /* ERR_NOMEM */
 void loads_close(struct loads *loads);                        /* NULL is allowed */
 
-/* A list begins; its end removes the objects of the kind that it did not contain. */
+/* Call when a list begins. The end of the list removes the objects of the kind that the list did
+ * not contain. */
 void loads_begin(struct loads *loads, enum load_kind kind);
 void loads_end(struct loads *loads, enum load_kind kind);
 /* If memory runs out, nothing is known until the next list of the kind. */

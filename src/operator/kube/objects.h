@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Kubernetes objects that an operator reads and writes, as JSON. Pure.
  *
- * A CapacityRequest stays until its pod is finished or terminating, even after the pod is placed. If
- * the request were deleted, the pod would lose its machine. A wrong object is refused without an
+ * A CapacityRequest stays until its pod is finished or terminating, even after the pod is placed.
+ * If the request were deleted, the pod would lose its machine. A wrong object is refused without an
  * effect on other objects. */
 #ifndef OPERATOR_KUBE_OBJECTS_H
 #define OPERATOR_KUBE_OBJECTS_H

@@ -3,8 +3,8 @@
  * Events of its pod while the pod waits. Runs on the loop's thread, except event_run().
  *
  * A request gets the condition when it lacks machines for the first time, so that a request that is
- * served immediately costs no further write. A pod gets at most one Event per reason in EVENT_PAUSE_MS,
- * and all pods together EVENTS_MAX in that time. */
+ * served immediately costs no further write. A pod gets at most one Event per reason in
+ * EVENT_PAUSE_MS, and all pods together EVENTS_MAX in that time. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -41,25 +41,26 @@ struct availability {
 void availability_init(struct availability *a, uint64_t first_ms, uint64_t most_ms);
 void availability_deinit(struct availability *a);
 
-/* NULL: nothing is known, so its machines may be bought. */
+/* NULL: nothing is known about the pool, so its machines may be bought. */
 struct pool_memory *availability_find(const struct availability *a,
                                       const struct capacity_pool *pool);
 /* True if the pool is sold out and no probe may begin now. */
 bool availability_barred(const struct availability *a, const struct pool_memory *m, mono_time now);
-/* A Create of a sold-out pool begins. */
+/* Call when a Create of a sold-out pool begins. */
 void availability_probe(struct availability *a, struct pool_memory *m, uint64_t action);
-/* The action is over. After a probe without an answer, another one follows the shortest pause. */
+/* Call when the action is over. After a probe without an answer, the next probe follows the
+ * shortest pause. */
 void availability_over(struct availability *a, uint64_t action, mono_time now);
 enum pool_refusal { REFUSED_STOCK, REFUSED_OTHER };
-/* A Create was refused. Returns the pool if it is sold out from now on, or for longer; NULL: no
- * change, or out of memory. */
+/* Call when a Create was refused. Returns the pool if it is sold out from now on, or for longer;
+ * NULL: no change, or out of memory. */
 struct pool_memory *availability_refused(struct availability *a, const struct capacity_pool *pool,
                                          uint64_t action, enum pool_refusal why, struct str text,
                                          mono_time now);
-/* A Create was accepted. True: the pool was sold out and is not any more. */
+/* Call when a Create was accepted. True: the pool was sold out and is not any more. */
 bool availability_accepted(struct availability *a, const struct capacity_pool *pool,
                            uint64_t action);
-/* A hint of an earlier process: the pool is sold out until `until`. */
+/* Restores a hint of an earlier process: the pool is sold out until `until`. */
 void availability_restore(struct availability *a, const struct capacity_pool *pool,
                           uint8_t refusals, mono_time until, mono_time now);
 /* Forgets pools that nobody wanted for the longest pause after their own pause. */

@@ -6,8 +6,8 @@
  * take an eighth longer than the shortest of their kind, or less, also add one.
  *
  * The limit is halved when the provider is overloaded: no answer in time, no connection, calls
- * throttled, or answers that take half of the timeout, and half as long again as the shortest. Calls
- * that began before a halving do not halve the limit again. */
+ * throttled, or answers that take half of the timeout, and half as long again as the shortest.
+ * Calls that began before a halving do not halve the limit again. */
 #ifndef SHARD_CORE_CONCURRENCY_H
 #define SHARD_CORE_CONCURRENCY_H
 #include <stdbool.h>

@@ -83,7 +83,8 @@ static void cordon_id_add(struct cordon_ids *ids, struct str id)
     if (ids->count < ids->most) ids->at[ids->count++] = id;
 }
 
-/* Machines whose cordon differs from the rules. The ids are borrowed until a machine is removed. */
+/* Finds the machines whose cordon differs from the rules. The ids are borrowed until a machine is
+ * removed. */
 static enum err cordons_differing(struct core *core, struct arena *arena, struct cordon_ids *ids)
 {
     const struct inventory *inv = core->inventory;
@@ -214,8 +215,8 @@ static enum err cordon_drain(struct core *core, struct str id)
                      NULL, CAUSE_MAINTENANCE, &task);
 }
 
-/* The number of drains that one cycle may begin: the reclaim cap over all clusters, and the limit of
- * actions. */
+/* Returns the number of drains that one cycle may begin: the reclaim cap over all clusters, and the
+ * limit of actions. */
 static uint64_t cordon_drains_most(const struct core *core)
 {
     const struct rails_options *rails = &core->options.rails;

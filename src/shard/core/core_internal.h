@@ -116,15 +116,16 @@ const char *core_hold_text(const struct core *core); /* "" if actions may begin 
 bool pools_let_buy(const struct core *core, struct str machine);
 void pools_task_opened(struct core *core, const struct machine_task *task);
 void pools_task_closed(struct core *core, const struct machine_task *task);
-/* A Create was refused. True: for lack of stock, so that the machine itself is sound. */
+/* Call when a Create was refused. True: the cause is lack of stock, so the machine itself is
+ * sound. */
 bool pools_refused(struct core *core, const struct machine_task *task,
                    const struct call_answer *answer);
 void pools_accepted(struct core *core, const struct machine_task *task); /* a Create */
 bool answer_is_throttling(const struct call_answer *answer);
 /* The input of the next decision, in scratch. If memory runs out, no pool is sold out. */
 const struct capacity_pool *pools_sold_out(struct core *core, size_t *ret_count);
-/* Needs whose machines are of a sold-out pool and not accepted yet are unsatisfied. Returns the
- * decision, or a copy in scratch. */
+/* Makes Needs unsatisfied if their machines are of a sold-out pool and not accepted yet. Returns
+ * the decision, or a copy in scratch. */
 const struct decision *pools_amend(struct core *core, const struct decision *decision);
 /* Time until a machine of the sold-out pool is tried; 0: now. */
 uint64_t pools_next_try(const struct core *core, const struct capacity_pool *pool);

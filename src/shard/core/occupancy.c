@@ -2,8 +2,8 @@
 /* Stores reports of occupancy, and seeks room for the pods of machines that a decision reclaims.
  *
  * The search never promises more room than there is. Either one machine takes all pods of the
- * reclaimed machine, or each pod counts as the largest one in every resource. Room that was found is
- * used up: by other reclaims of the cycle, and by machines that are still being drained. */
+ * reclaimed machine, or each pod counts as the largest one in every resource. Room that was found
+ * is used up: by other reclaims of the cycle, and by machines that are still being drained. */
 #include "shard/core/occupancy.h"
 
 #include <stdlib.h>
@@ -315,7 +315,8 @@ static enum err room_admit(struct core *core, const struct cluster_client *clien
     return ERR_OK;
 }
 
-/* Machines that this decision drains are no room for anybody. NULL: no report names the machine. */
+/* Marks the machine, because a machine that this decision drains has no room for other pods. NULL:
+ * no report names the machine. */
 static const struct cluster_client *occupancy_mark(struct core *core, const struct action *action)
 {
     const struct cluster_client *client = client_find(&core->clients, action->cluster);

@@ -31,7 +31,7 @@ static bool pool_of_machine(const struct core *core, struct str machine,
     return true;
 }
 
-/* NULL: its Creates were not refused. */
+/* Finds the pool of the machine. NULL: no Create of this pool was refused. */
 static struct pool_memory *pool_remembered(const struct core *core, struct str machine)
 {
     struct capacity_pool pool;
@@ -96,7 +96,8 @@ static void pool_drop_tasks(struct core *core, const struct pool_memory *m)
     }
 }
 
-/* Texts of providers that limit the rate of calls, which says nothing about stock. */
+/* True if the provider's text names a limit on the rate of calls, which says nothing about
+ * stock. */
 bool answer_is_throttling(const struct call_answer *answer)
 {
     static const char *const words[] = {"throttl",       "rate limit",    "ratelimit",
@@ -235,7 +236,7 @@ static void stock_lacks(struct waits_for_stock *w, size_t verdict, struct str ma
     v->shortage = s;
 }
 
-/* Probes under way: at most PROBES_MOST. */
+/* Marks the Need that waits for the probe of the pool. At most PROBES_MOST probes are under way. */
 static void stock_of_probe(struct waits_for_stock *w, const struct pool_memory *m)
 {
     const struct machine_task *task = task_numbered(w->core, m->probe);
@@ -248,7 +249,8 @@ static void stock_of_probe(struct waits_for_stock *w, const struct pool_memory *
     }
 }
 
-/* Provisions of this decision. Phase 1 lists its actions in the order of the verdicts. */
+/* Marks the Needs for which this decision provisions from a sold-out pool. Phase 1 lists its
+ * actions in the order of the verdicts. */
 static void stock_of_actions(struct waits_for_stock *w)
 {
     size_t action = 0;

@@ -16,7 +16,8 @@
 
 struct rails_options {
     double reclaim_fraction; /* part of a cluster's Configured machines; 0: no cap */
-    /* After a start: Preempts of clusters that have not reported are capped, too. NULL: not. */
+    /* After a start: Preempts of clusters that have not reported are capped, too. NULL: these
+     * Preempts have no cap. */
     const struct needs *unreported;
     size_t actions_max;   /* per cycle; 0: no limit */
     const bool *withheld; /* indexed by action: these do not pass; NULL: none */
