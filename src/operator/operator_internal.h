@@ -85,6 +85,7 @@ struct operator_host {
     bool whole;         /* a roll-up was acknowledged: all machines were reported */
     bool whole_due;     /* source_ops.nodes_whole must be called */
     bool supplies_due;  /* source_ops.supplies must be called */
+    bool supplies_changed;
     uint64_t taken_due; /* argument for a pending call of source_ops.taken; 0: no call is pending */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
