@@ -35,8 +35,8 @@ static void on_tick(struct timer *timer)
     timer_start_in(&host->tick, TICK_MS);
     operator_step_later(host); /* for expired grace periods and failed writes */
     if (!host->supplies_due || host->closing) return;
-    host->supplies_due = false;
-    host->source->ops->supplies(host->source);
+    host->supplies_due = host->source->ops->supplies(host->source, host->supplies_changed);
+    host->supplies_changed = false;
 }
 
 static void on_turn(struct turn_hook *hook)

@@ -82,11 +82,12 @@ struct operator_host {
     bool seen_whole;
     struct timer tick, settle, due, stale;
 
-    bool open;          /* a stream exists, and the Hello was sent */
-    bool connected;     /* the shard acknowledged the Hello */
-    bool whole;         /* a roll-up was acknowledged: all machines were reported */
-    bool whole_due;     /* source_ops.nodes_whole must be called */
-    bool supplies_due;  /* source_ops.supplies must be called */
+    bool open;         /* a stream exists, and the Hello was sent */
+    bool connected;    /* the shard acknowledged the Hello */
+    bool whole;        /* a roll-up was acknowledged: all machines were reported */
+    bool whole_due;    /* source_ops.nodes_whole must be called */
+    bool supplies_due; /* source_ops.supplies must be called */
+    bool supplies_changed;
     uint64_t taken_due; /* argument for a pending call of source_ops.taken; 0: no call is pending */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;

@@ -251,7 +251,7 @@ static enum err stream_take_status(struct operator_host *host, const struct row_
     enum err err = demand_supply_put(host->demand, status->fingerprint, status->group,
                                      status->known ? &status->supply : NULL);
 
-    if (host->source->ops->supplies) host->supplies_due = true;
+    if (host->source->ops->supplies) host->supplies_due = host->supplies_changed = true;
     return err;
 }
 

@@ -79,9 +79,10 @@ struct source_ops {
     /* The shard has accepted all requests up to `change`, a number from demand_put(). Before the
      * first call the shard has reported all machines. May be NULL. */
     void (*taken)(struct demand_source *source, uint64_t change);
-    /* demand_supply() changed for some requests. At most once in a second. May be NULL; then the
-     * shard sends no status. */
-    void (*supplies)(struct demand_source *source);
+    /* demand_supply() `changed` for some requests since the last call. Called at most once in a
+     * second, and again while the result is true: the source has not looked at all requests. May be
+     * NULL; then the shard sends no status. */
+    bool (*supplies)(struct demand_source *source, bool changed);
     /* Drains a machine. The source calls operator_reclaim_started() as soon as the machine gets
      * no new work, and operator_reclaim_ended() at the end. An order may be repeated after a
      * restart. */

@@ -225,6 +225,7 @@ enum err frame_write_node_state(struct frame_writer *w, struct str cluster,
                                 const struct machine *machine, const struct dimensions *dimensions)
 {
     struct pack body = pack_begin(&w->body);
+    bool left = !str_equal(machine->cluster, cluster);
     struct resource_sum capacity;
 
     resource_sum_clear(&capacity);
@@ -232,12 +233,13 @@ enum err frame_write_node_state(struct frame_writer *w, struct str cluster,
     pack_joined(&body, 1, STR("node:"), machine->id);
     pack_text(&body, 2, machine->id);
     pack_text(&body, 3, cluster);
-    pack_u64(&body, 4, machine->state);
+    /* what another cluster does with the machine is not this operator's */
+    pack_u64(&body, 4, left && machine->cluster.len ? MACHINE_IDLE : machine->state);
     pack_text(&body, 6, machine->host_ref);
     pack_text(&body, 8, machine->last_error);
     pack_labels(w, &body, &machine->attributes);
     pack_resources(&body, 10, &capacity, dimensions, &w->part, &w->piece);
-    pack_u64(&body, 100, !str_equal(machine->cluster, cluster)); /* field left */
+    pack_u64(&body, 100, left); /* field left */
     return frame_wrap(w, SEND_NODE_STATE, &body);
 }
 

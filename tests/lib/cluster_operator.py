@@ -96,10 +96,13 @@ class Operator:
 
     # -- sending --
 
-    def hello(self, cluster=None):
+    def hello(self, cluster=None, **more):
+        """`more`: fields of muster's own."""
         frame = self.contract.FromOperator()
         frame.hello.cluster_id = self.cluster if cluster is None else cluster
         frame.hello.protocol_version = "v1alpha1"
+        for name, value in more.items():
+            setattr(frame.hello, name, value)
         self.send(frame)
 
     def rollup(self, needs, cluster=None, at_ns=None):

@@ -98,6 +98,7 @@ struct kube_source {
     mono_time events_since; /* start of the time in which `events_left` Events may be written */
     uint32_t events_left;
     bool events_denied;
+    size_t supplies_from, supplies_left; /* map cursor; places to look at since the last change */
     struct counter *writes_failed, *evicted, *blocked, *eviction_failures;
     struct counter *events_written, *events_dropped;
     struct gauge *rejected;
@@ -117,7 +118,7 @@ bool kube_place_drop(struct pod_place *place); /* true: freed, because nothing i
 
 /* -- waits.c: requests without machines -- */
 void kube_waits_init(struct pod_place *place);
-void kube_supplies(struct demand_source *source);
+bool kube_supplies(struct demand_source *source, bool changed);
 void kube_place_supplied(struct pod_place *place); /* the place or its supply changed */
 /* The condition to write; SUPPLY_UNKNOWN: none. *ret_since may be NULL. */
 enum supply_kind kube_condition_due(const struct pod_place *place, wall_time *ret_since);

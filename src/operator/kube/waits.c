@@ -10,7 +10,11 @@
 
 #include "operator/kube/internal.h"
 
-enum { EVENT_PAUSE_MS = 5 * 60 * 1000, EVENTS_MAX = 1000 };
+enum {
+    EVENT_PAUSE_MS = 5 * 60 * 1000,
+    EVENTS_MAX = 1000,
+    SUPPLIES_MOST = 20 * 1000, /* places looked at in one call, so that the loop is not blocked */
+};
 
 /* SUPPLY_UNKNOWN: the shard has no report. */
 static enum supply_kind place_supply(const struct pod_place *p, wall_time *ret_since)
@@ -131,11 +135,19 @@ void kube_place_supplied(struct pod_place *p)
     if (!p->placed && event_is_due(p, place_supply(p, NULL))) chore_want(&p->event);
 }
 
-void kube_supplies(struct demand_source *source)
+bool kube_supplies(struct demand_source *source, bool changed)
 {
     struct kube_source *s = kube_source_of(source);
     struct map_entry *entry;
 
-    for (size_t cursor = 0; (entry = map_next(&s->places, &cursor)) != NULL;)
-        kube_place_supplied(entry->value);
+    if (changed) s->supplies_left = map_count(&s->places);
+    for (size_t i = 0; i < SUPPLIES_MOST && s->supplies_left; i++, s->supplies_left--) {
+        entry = map_next(&s->places, &s->supplies_from);
+        if (!entry) { /* continue at the first place */
+            s->supplies_from = 0;
+            entry = map_next(&s->places, &s->supplies_from);
+        }
+        if (entry) kube_place_supplied(entry->value);
+    }
+    return s->supplies_left > 0;
 }

@@ -15,6 +15,8 @@ import sys
 import tempfile
 import urllib.request
 
+import yaml
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "../../lib"))
 import kube_apiserver  # noqa: E402
@@ -44,6 +46,16 @@ class Kube(kube_apiserver.ApiServer):
             with urllib.request.urlopen(request, timeout=30,
                                         context=ssl.create_default_context(cafile=self.path("ca.crt"))) as answer:
                 check(answer.status == 201, f"{plural}: {answer.status}")
+
+    def grant_all_but_events(self):
+        with open(os.path.join(MANIFESTS, "operator-rbac.yaml"), encoding="utf-8") as file:
+            role = yaml.safe_load(file.read().split("\n---\n")[1])
+        role["rules"] = [rule for rule in role["rules"] if rule["resources"] != ["events"]]
+        self.must("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
+        self.must("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "limited"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}]})
 
     def must(self, method, path, body=None):
         status, answer = self.ask(method, path, body)
@@ -107,11 +119,12 @@ class Kube(kube_apiserver.ApiServer):
 
 class KubeOperator(Operator):
     flags = ()
+    user = "admin"
 
     def command(self, *more):
         words = super().command(*self.flags, *more)
         at = words.index("--demand")
-        words[at:at + 2] = ["--kubeconfig", self.world.kube.kubeconfig("admin")]
+        words[at:at + 2] = ["--kubeconfig", self.world.kube.kubeconfig(self.user)]
         return words
 
     def again(self):
@@ -122,9 +135,10 @@ class KubeOperator(Operator):
 class Scene:
     """All of it, started."""
 
-    def __init__(self, *flags, machines=12, **settings):
+    def __init__(self, *flags, machines=12, user="admin", **settings):
+        """`user` limited has the rights of operator-rbac.yaml, except for Events."""
         self.stack = contextlib.ExitStack()
-        self.flags, self.machines, self.settings = flags, machines, settings
+        self.flags, self.machines, self.user, self.settings = flags, machines, user, settings
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -133,10 +147,12 @@ class Scene:
             self.world = stack.enter_context(OperatorWorld(machines=self.machines, **self.settings))
             self.world.kube = self.kube
             self.kube.apply("crds.yaml")
+            if self.user == "limited":
+                self.kube.grant_all_but_events()
             self.world.shard.start().wait_ready()
             wait_for("the kinds are served", lambda: self.kube.ask("GET", GROUP + "/capacityrequests")[0] == 200)
             self.operator = KubeOperator(self.world, "cluster-k", 1)
-            self.operator.flags = self.flags
+            self.operator.flags, self.operator.user = self.flags, self.user
             self.world.others.append(self.operator)
             self.operator.start()
             self.stack = stack.pop_all()
@@ -289,6 +305,7 @@ def reclaim():
             check(s.operator.stop() == 0, "did not end well before a server that does not answer")
 
 
+<<<<<<< HEAD
 def occupied():
     """The empty machine goes, whichever it is; bare pods, a budget, and a lack of room elsewhere hold a machine."""
     with Scene() as s:
@@ -332,6 +349,90 @@ def occupied():
         s.kube.remove("guest")
         s.configured(2)
         check("web-1" in {one["metadata"]["name"] for one in s.kube.all("/api/v1/pods")}, "a bare pod was lost")
+=======
+def terminating():
+    """A pod that ends counts no more, so its replacement buys nothing; one of a StatefulSet counts until it is gone."""
+    with Scene() as s:
+        machine = "worker-1"
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "db"}
+        s.kube.node(machine, "x://1")
+        s.kube.pod("web-1", node=machine)
+        s.kube.must("POST", "/api/v1/namespaces/default/pods", {
+            **POD, "metadata": {"name": "db-0", "ownerReferences": [owner]}, "spec": {
+                "nodeName": machine, "nodeSelector": {"node.kubernetes.io/instance-type": "m5.4xlarge"},
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "16"}}}]}})
+        s.phases({"web-1", "db-0"}, "Acknowledged")
+        s.configured(2)
+        for name in ("web-1", "db-0"):  # each stays as long as no kubelet ends it
+            s.kube.must("DELETE", f"/api/v1/namespaces/default/pods/{name}")
+        s.kube.pod("web-2")
+        s.phases({"web-2", "db-0"}, "Acknowledged")
+        check("deletionTimestamp" in pod(s, "web-1")["metadata"], "web-1 is terminating")
+        s.world.settled()
+        check(s.world.shard.metric("actions_total", kind="Provision") == 2, "a machine was bought for the replacement")
+        s.kube.remove("db-0")
+        s.phases({"web-2"}, "Acknowledged")
+
+
+def waiting():
+    """A request that lacks machines and its pod say why; what is met needs no word, except after it was not."""
+    with Scene(machines=2) as s:
+        s.kube.pod("fine")
+        s.kube.pod("odd", nodeSelector={"node.kubernetes.io/instance-type": "no-such-type"})
+        s.phases({"fine", "odd"}, "Acknowledged")
+
+        def condition(name):
+            status = s.kube.requests().get(name, {}).get("status", {})
+            found = [one for one in status.get("conditions", ()) if one["type"] == "Supplied"]
+            return (found[0]["status"], found[0]["reason"]) if found else None
+
+        def events(name):
+            return [one for one in s.kube.all("/api/v1/namespaces/default/events") if one["involvedObject"]["name"] == name]
+        s.wait("the request says why", lambda: condition("odd") == ("False", "NoMatchingSupply"))
+        s.wait("so does the pod", lambda: [one["reason"] for one in events("odd")] == ["NoMatchingSupply"])
+        event = events("odd")[0]
+        check(event["involvedObject"]["uid"] == pod(s, "odd")["metadata"]["uid"] and event["type"] == "Warning", f"{event}")
+        s.configured(1)
+        check(condition("fine") is None and not events("fine"), "what is met needs no word")
+        s.kube.pod("more")  # one too many for the machines of this type
+        s.wait("the row lacks a machine", lambda: condition("more") == condition("fine") == ("False", "PriorityStarved"))
+        s.kube.remove("fine")
+        s.wait("met", lambda: condition("more") == ("True", "Supplied"))
+        s.operator.again()
+        s.kube.remove("odd")
+        s.phases({"more"}, "Acknowledged")
+        check(len(events("odd")) == 1, "one event for a reason")
+
+
+def events_refused():
+    """Without the right to create Events the operator does everything else, and says so once."""
+    with Scene("--kube-namespace", "default", user="limited") as s:
+        for number in range(2):
+            s.kube.pod(f"odd-{number}", nodeSelector={"node.kubernetes.io/instance-type": "no-such-type"})
+        s.wait("refused", lambda: "the API server refuses events" in s.operator.text())
+        s.kube.pod("fine")
+        s.phases({"odd-0", "odd-1", "fine"}, "Acknowledged")
+        s.configured(1)
+        check(s.operator.text().count("the API server refuses events") == 1, "said once")
+        check(not s.kube.all("/api/v1/namespaces/default/events"), "no event")
+
+
+def left_while_dead():
+    """Machines that leave while the operator is dead are not on show after its restart."""
+    with Scene() as s:
+        for number in range(3):
+            s.kube.pod(f"web-{number}")
+        s.wait("on show", lambda: sorted(s.kube.upcoming().values()) == ["Ready"] * 3)
+        s.operator.kill()
+        for machine in s.kube.upcoming():
+            s.world.provider.control("place", machine=machine, state="Idle")
+        wait_for("the shard wants them again", lambda: "outcome=no_session" in s.world.shard.text())
+        for number in range(3):
+            s.kube.remove(f"web-{number}")
+        s.operator.start()
+        s.wait("no request", lambda: s.kube.requests() == {})
+        s.wait("nothing on show", lambda: s.kube.upcoming() == {})
+>>>>>>> h-oper
 
 
 def pod(scene, name):
@@ -339,4 +440,8 @@ def pod(scene, name):
 
 
 if __name__ == "__main__":
+<<<<<<< HEAD
     run_cases([life, rejected, reclaim, occupied])
+=======
+    run_cases([life, rejected, reclaim, terminating, waiting, events_refused, left_while_dead])
+>>>>>>> h-oper

@@ -114,5 +114,27 @@ def all_of_them_at_once():
             operator.close()
 
 
+def what_its_needs_got():
+    """An operator that takes it gets the status of each Need, also in its next session; no other operator does."""
+    with World(machines=60) as world:
+        world.shard.start().wait_ready()
+        with world.operator("cluster-a", hello=False) as a, world.operator("cluster-b") as b:
+            a.hello(reports_drains=True, takes_need_status=True)
+            a.rollup([need(16 * 2), need(16, ["no-such-type"])])
+            for operator in a, b:
+                operator.rollup([need(16 * 2), need(16, ["no-such-type"])])
+            met = a.wait(lambda f: f.need_status.satisfied and f.need_status.ready == 2)[0].need_status
+            check(not met.reason and not met.lacking and "m5.4xlarge" in met.fingerprint, f"{met}")
+            lacks = a.wait(lambda f: f.need_status.reason == "NO_MATCHING_SUPPLY")[0].need_status
+            check(not lacks.satisfied and lacks.lacking >= 1 and lacks.since_unix_ms > 0, f"{lacks}")
+            world.wait_configured("cluster-b", 2)
+            check(not [f for f in b.frames if f.HasField("need_status")], "b did not ask")
+        with world.operator("cluster-a", hello=False) as a:
+            a.hello(reports_drains=True, takes_need_status=True)
+            again = a.wait(lambda f: f.need_status.reason == "NO_MATCHING_SUPPLY")[0].need_status
+            check(again.fingerprint == lacks.fingerprint, f"{again}")
+
+
 if __name__ == "__main__":
-    run_cases([garbage_of_an_operator, one_that_never_reads, what_happened_while_it_was_away, all_of_them_at_once])
+    run_cases([garbage_of_an_operator, one_that_never_reads, what_happened_while_it_was_away, all_of_them_at_once,
+               what_its_needs_got])

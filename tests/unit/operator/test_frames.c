@@ -182,6 +182,7 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
     struct machine machine = {.id = STR("m-1"),
                               .state = MACHINE_CONFIGURED,
                               .host_ref = STR("host-1"),
+                              .cluster = STR("another"),
                               .attributes = {STR("m5.large"), STR("eu-1"), labels, 1}};
     const struct need_status need = {.fingerprint = STR("p=0"),
                                      .group = STR("rack\0g"),
@@ -230,7 +231,9 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
         if (kind == 3)
             CHECK("state",
                   heard.node.label_count == 3 && str_equal(heard.node.provider_id, STR("host-1")));
-        if (kind == 3) CHECK("of another cluster, so it left this one", heard.node.left);
+        if (kind == 3)
+            CHECK("of another cluster: it left this one, for which it is Idle",
+                  heard.node.left && heard.node.state == MACHINE_IDLE);
         if (kind == 5) {
             CHECK("row", str_equal(heard.status.fingerprint, STR("p=0")) &&
                              str_equal(heard.status.group, STR("rack\0g")) && heard.status.known);

@@ -77,7 +77,7 @@ static void shard_says(const char *reason)
     memcpy(copy, row->profile.fingerprint.at, row->profile.fingerprint.len);
     CHECK_OK("put", demand_supply_put(around.demand, str_of(copy, row->profile.fingerprint.len),
                                       STR_EMPTY, &supply));
-    kube_supplies(&source.source);
+    (void)kube_supplies(&source.source, true);
 }
 
 static struct pod_place *place(const char *key)
@@ -184,5 +184,24 @@ TEST(events_are_bounded)
     shard_says("NO_MATCHING_SUPPLY");
     settle(p);
     CHECK_SIZE("the thousand of these five minutes are written", server_requests(server), 0);
+    close_source();
+}
+
+TEST(many_requests_are_looked_at_by_turns)
+{
+    enum { REQUESTS = 20 * 1000 + 1 };
+
+    open_source();
+    for (int i = 0; i < REQUESTS; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof text,
+                       "{\"metadata\":{\"namespace\":\"n\",\"name\":\"p%d\",\"uid\":\"r%d\"},"
+                       "\"spec\":{\"resources\":{\"cpu\":\"1\"}}}",
+                       i, i);
+        seen(&kube_request_events, &source.requests, text);
+    }
+    CHECK("not all at once", kube_supplies(&source.source, true));
+    CHECK("the last", !kube_supplies(&source.source, false));
+    CHECK("nothing is left", !kube_supplies(&source.source, false));
     close_source();
 }
