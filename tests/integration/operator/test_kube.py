@@ -305,7 +305,6 @@ def reclaim():
             check(s.operator.stop() == 0, "did not end well before a server that does not answer")
 
 
-<<<<<<< HEAD
 def occupied():
     """The empty machine goes, whichever it is; bare pods, a budget, and a lack of room elsewhere hold a machine."""
     with Scene() as s:
@@ -349,7 +348,8 @@ def occupied():
         s.kube.remove("guest")
         s.configured(2)
         check("web-1" in {one["metadata"]["name"] for one in s.kube.all("/api/v1/pods")}, "a bare pod was lost")
-=======
+
+
 def terminating():
     """A pod that ends counts no more, so its replacement buys nothing; one of a StatefulSet counts until it is gone."""
     with Scene() as s:
@@ -432,7 +432,6 @@ def left_while_dead():
         s.operator.start()
         s.wait("no request", lambda: s.kube.requests() == {})
         s.wait("nothing on show", lambda: s.kube.upcoming() == {})
->>>>>>> h-oper
 
 
 def pod(scene, name):
@@ -440,8 +439,4 @@ def pod(scene, name):
 
 
 if __name__ == "__main__":
-<<<<<<< HEAD
-    run_cases([life, rejected, reclaim, occupied])
-=======
-    run_cases([life, rejected, reclaim, terminating, waiting, events_refused, left_while_dead])
->>>>>>> h-oper
+    run_cases([life, rejected, reclaim, occupied, terminating, waiting, events_refused, left_while_dead])
