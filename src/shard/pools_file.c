@@ -2,7 +2,7 @@
 /* The sold-out pools as lines of text. Writing: decide thread. Reading: before it starts. */
 #include "shard/pools_file.h"
 
-#define FIRST_LINE "muster shard sold-out pools 1\n"
+#define POOLS_FIRST_LINE "muster shard sold-out pools 1\n"
 enum { POOL_FIELDS = 5 };
 
 enum err pools_file_write(const struct core *core, mono_time now, wall_time wall,
@@ -12,7 +12,7 @@ enum err pools_file_write(const struct core *core, mono_time now, wall_time wall
     size_t count;
     enum err err = core_pools(core, now, wall, arena, &pools, &count);
 
-    if (!err) err = buf_append_c(into, FIRST_LINE);
+    if (!err) err = buf_append_c(into, POOLS_FIRST_LINE);
     for (size_t i = 0; i < count && !err; i++)
         err = buf_appendf(into, "%u\t%llu\t%d\t%.*s\t%.*s\n", (unsigned)pools[i].refusals,
                           (unsigned long long)pools[i].until.ms, (int)pools[i].pool.capacity_type,
@@ -45,8 +45,8 @@ void pools_file_read(struct core *core, struct str text, mono_time now, wall_tim
     struct sold_out_pool hint;
     struct str line;
 
-    if (!str_starts(text, STR(FIRST_LINE))) return;
-    text = str_tail(text, sizeof FIRST_LINE - 1);
+    if (!str_starts(text, STR(POOLS_FIRST_LINE))) return;
+    text = str_tail(text, sizeof POOLS_FIRST_LINE - 1);
     while (str_split(&text, '\n', &line) && text.at)
         if (pool_read(line, wall, &hint)) core_pool_restore(core, &hint, now);
 }

@@ -92,7 +92,9 @@ static void pool_drop_tasks(struct core *core, const struct pool_memory *m)
     LIST_EACH_SAFE(&core->running->creates, place, next)
     {
         struct machine_task *task = CONTAINER_OF(place, struct machine_task, place);
-        if (pool_remembered(core, task->machine) == m) task_drop(core, task);
+        /* A machine whose Create is repeated is Creating, and needs its task. */
+        if (task->cause == CAUSE_DECIDED && pool_remembered(core, task->machine) == m)
+            task_drop(core, task);
     }
 }
 

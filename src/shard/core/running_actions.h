@@ -66,7 +66,7 @@ enum err task_open(struct core *core, const struct action *action, const struct 
                    enum task_cause cause, struct machine_task **ret_task);
 /* Frees the task and undoes its plan. */
 void task_close(struct core *core, struct machine_task *task);
-/* Closes a waiting task, which a later decision decides again. */
+/* Closes a waiting CAUSE_DECIDED task, which a later decision decides again. */
 void task_drop(struct core *core, struct machine_task *task);
 struct machine_task *task_find(const struct core *core, struct str machine); /* NULL: none */
 struct machine_task *task_numbered(const struct core *core, uint64_t number);

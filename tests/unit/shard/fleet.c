@@ -450,6 +450,7 @@ static void answer_provider(struct fleet *f, struct fleet_call *call, struct eff
     if (why && s.answer.end == CALL_DONE)
         refused(&s.answer, strcmp(why, "fenced") ? CALL_REFUSED : CALL_FENCED, why);
     s.answer.exhausted = why && !strcmp(why, "no stock");
+    if (f->random && call->fate == FATE_REFUSED) s.answer.exhausted = call->action % 2;
     if (call->kind == EFFECT_GET)
         core_got(f->core, str_from(call->id), &s.answer, fleet_now(f), out);
     else

@@ -52,6 +52,7 @@ static void world_open(struct world *w, uint64_t seed, uint64_t hash_seed)
     memset(w, 0, sizeof *w);
     prng_seed(&w->prng, seed);
     options.concurrency = (uint32_t)prng_between(&w->prng, 1, 12);
+    options.concurrency_first = (uint32_t)prng_between(&w->prng, 1, 12);
     options.queue_max = (uint32_t)prng_between(&w->prng, 1, 12);
     options.rails.reclaim_fraction = prng_chance(&w->prng, 500000) ? 0.3 : 0;
     options.rails.actions_max = prng_below(&w->prng, 3) * 3;

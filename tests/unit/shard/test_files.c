@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two files of a shard: its epoch (wire.md F5, F6) and its domains. */
+/* The files of a shard: its epoch (wire.md F5, F6), its domains, and pools without stock. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "lib/test.h"
 #include "shard/domains.h"
 #include "shard/epoch.h"
+#include "shard/pools_file.h"
 #include "sim/sim_fs.h"
 
 static struct sim_fs *disk;
@@ -280,4 +281,41 @@ TEST(bad_domains_are_refused_with_their_place)
         CHECK_HAS("says where", note.text, bad[i][1]);
     }
     sim_fs_close(disk);
+}
+
+/* --- capacity pools without stock --- */
+
+#define POOLS_HEAD "muster shard sold-out pools 1\n"
+
+static void pools_give(const char *text, const char *want)
+{
+    struct core_options options = {.machines_max = 10};
+    struct arena arena;
+    struct core *core;
+    struct buf out;
+
+    arena_init(&arena, 1 << 20);
+    buf_init(&out, POOLS_FILE_MAX);
+    CHECK_OK("core", core_open(&options, &core));
+    pools_file_read(core, str_from(text), (mono_time){50000}, (wall_time){1000000});
+    CHECK_OK("write",
+             pools_file_write(core, (mono_time){50000}, (wall_time){1000000}, &arena, &out));
+    CHECK_STR(text, buf_peek(&out), str_from(want));
+    buf_deinit(&out);
+    core_close(core);
+    arena_deinit(&arena);
+}
+
+TEST(pools_are_a_hint_and_lines_that_cannot_be_read_are_ignored)
+{
+    const char two[] = POOLS_HEAD "3\t1090000\t4\tm5.large\teu-1a\n1\t1000000\t3\t\teu-1b\n";
+
+    pools_give(two, two);
+    pools_give("", POOLS_HEAD);
+    pools_give("another file\n1\t2\t3\ta\tb\n", POOLS_HEAD);
+    pools_give(POOLS_HEAD "x\n1\t2\n-1\t2\t3\ta\tb\n1\t2\t99\ta\tb\n1\t1000001\t4\ta\tb\n1\t2",
+               POOLS_HEAD "1\t1000001\t4\ta\tb\n");
+    /* A pause that ended long ago is over now; one that is too long ends within --rest-most. */
+    pools_give(POOLS_HEAD "1\t5\t4\ta\tb\n1\t99999999999\t4\tc\td\n",
+               POOLS_HEAD "1\t1000000\t4\ta\tb\n1\t4600000\t4\tc\td\n");
 }
