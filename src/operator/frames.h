@@ -24,10 +24,10 @@ void frame_parts_deinit(struct frame_parts *parts);
 /* All writers return ERR_FULL (above FRAMES_ROLLUP_MAX) or ERR_NOMEM. */
 enum err frames_hello(struct frame_parts *parts, struct str cluster, bool occupancy,
                       struct buf *out);
-/* Sends at most OCCUPANCY_ROWS_MAX rows of `occupancy`, which may be NULL. */
+/* Sends at most OCCUPANCY_ROWS_MAX rows of `occupancy`. NULL: nothing is known, yet if `pending`. */
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
                        struct demand *demand, const struct occupancy_rows *occupancy,
-                       struct buf *out);
+                       bool pending, struct buf *out);
 /* Truncates `error` to 4 KiB. */
 enum err frames_blob(struct frame_parts *parts, struct str request_id, struct str user_data,
                      struct str error, struct buf *out);

@@ -23,6 +23,7 @@ enum {
     ROLLUP_SETTLE_MS = 100,
     /* Changes of occupancy are frequent, and only scale-in reads them. */
     OCCUPANCY_SETTLE_MS = 1000,
+    OCCUPANCY_WAIT_MS = 60 * 1000, /* from the start of a session; then it counts as unknown */
     /* Unanswered roll-ups whose change number is kept. An acknowledgement does not name its
      * roll-up, so it counts for the oldest one. */
     ROLLUPS_UNANSWERED_MAX = 4,
@@ -91,7 +92,6 @@ struct operator_host {
     size_t sent_count;
     bool awaiting;      /* the newest roll-up is not acknowledged */
     uint64_t last_sent; /* demand_change() of the newest roll-up */
-    bool spoken;             /* this session has sent a roll-up */
     bool settles_slowly;     /* the timer `settle` waits for a change of occupancy only */
     bool takes_occupancy;    /* the shard wants to know what the machines run */
     uint64_t occupancy_sent; /* source_ops.occupancy_change of the newest roll-up */

@@ -49,6 +49,7 @@ struct cluster_client { /* map_make() places the name behind the struct */
     struct map waits; /* struct latency_wait, keyed by kind slot */
     uint32_t waits_round;
     struct hints hints;
+    mono_time occupancy_due; /* until then a pending report withholds reclaims; 0: none does */
     struct occupancy_table *occupancy; /* NULL: the last roll-up had no reports */
 };
 struct clients {

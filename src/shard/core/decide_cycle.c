@@ -65,7 +65,6 @@ static enum err rails_now(struct core *core, struct turn *turn)
         err =
             rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
     if (err) return err;
-    core->counts.roomless += turn->passed.reclaims_withheld;
     if (turn->passed.reclaims_held) {
         core->counts.capped += turn->passed.reclaims_held;
         core_log(core, CORE_WARN, "reclaim blast-radius cap engaged", "deferred=%zu cycle=%llu",
