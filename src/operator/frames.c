@@ -83,7 +83,7 @@ static void pack_occupancy(struct pack *body, const struct occupancy_rows *occup
 
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
                        struct demand *demand, const struct occupancy_rows *occupancy,
-                       struct buf *out)
+                       bool pending, struct buf *out)
 {
     struct pack body = pack_begin(&parts->body);
     const struct rollup_row *row;
@@ -98,6 +98,7 @@ enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time 
         pack_row(&body, 3, &need);
     }
     if (occupancy) pack_occupancy(&body, occupancy, parts);
+    pack_u64(&body, 101, pending); /* field occupancy_pending */
     return finish(out, SEND_ROLLUP, &body);
 }
 

@@ -23,6 +23,7 @@ enum {
     ROLLUP_SETTLE_MS = 100,
     /* Changes of occupancy are frequent, and only scale-in reads them. */
     OCCUPANCY_SETTLE_MS = 1000,
+    OCCUPANCY_WAIT_MS = 60 * 1000, /* from the start of a session; then it counts as unknown */
     /* Unanswered roll-ups whose change number is kept. An acknowledgement does not name its
      * roll-up, so it counts for the oldest one. */
     ROLLUPS_UNANSWERED_MAX = 4,

@@ -68,14 +68,17 @@ static bool stream_sends_occupancy(const struct operator_host *host)
     return host->takes_occupancy && host->source->ops->occupancy;
 }
 
-/* True if the session's first roll-up should wait until it can contain the occupancy: without it the
- * shard would take busy machines back. on_interval() ends the wait. */
-static bool stream_is_early(const struct operator_host *host)
+/* True while the roll-up cannot say what the machines run: the shard has not reported all machines
+ * of this session, or the source has not read everything. Bounded, because a source that may not
+ * read something must not stop scale-in. */
+static bool stream_occupancy_pending(const struct operator_host *host)
 {
     const struct source_ops *ops = host->source->ops;
 
-    if (!ops->occupancy || host->spoken) return false;
-    return !host->connected || (host->takes_occupancy && !ops->occupancy_change(host->source));
+    if (!ops->occupancy || (host->connected && !host->takes_occupancy)) return false;
+    if (mono_elapsed_ms(host->uplink.opened, loop_now(host->io->loop)) >= OCCUPANCY_WAIT_MS)
+        return false;
+    return !host->whole || !ops->occupancy_change(host->source);
 }
 
 static void stream_want_rollup(struct operator_host *host)
@@ -110,12 +113,7 @@ void operator_occupancy_changed(struct operator_host *host)
 
 static void operator_stream_on_settled(struct timer *timer)
 {
-    struct operator_host *host = CONTAINER_OF(timer, struct operator_host, settle);
-
-    if (!stream_is_early(host))
-        stream_want_rollup(host);
-    else
-        timer_start_in(&host->settle, ROLLUP_SETTLE_MS);
+    stream_want_rollup(CONTAINER_OF(timer, struct operator_host, settle));
 }
 
 static void on_interval(struct timer *timer)
@@ -135,11 +133,14 @@ static enum err stream_write_rollup(struct operator_host *host)
 {
     const struct source_ops *ops = host->source->ops;
     struct occupancy_rows rows = {0};
-    bool known = stream_sends_occupancy(host) && ops->occupancy(host->source, &rows);
-    enum err err = frames_rollup(&host->parts, str_from(host->cluster), clock_wall(host->io->clock),
-                                 host->demand, known ? &rows : NULL, &host->uplink.frame);
+    bool pending = stream_occupancy_pending(host);
+    bool known = !pending && stream_sends_occupancy(host) && ops->occupancy(host->source, &rows);
+    enum err err =
+        frames_rollup(&host->parts, str_from(host->cluster), clock_wall(host->io->clock),
+                      host->demand, known ? &rows : NULL, pending, &host->uplink.frame);
 
-    if (stream_sends_occupancy(host)) host->occupancy_sent = ops->occupancy_change(host->source);
+    if (stream_sends_occupancy(host))
+        host->occupancy_sent = pending ? 0 : ops->occupancy_change(host->source);
     host->counts.occupied = known ? min_size(rows.count, OCCUPANCY_ROWS_MAX) : 0;
     host->counts.unoccupied = known ? rows.count - host->counts.occupied : 0;
 
@@ -173,7 +174,7 @@ static void stream_pump(struct operator_host *host)
     if (!err) {
         if (host->sent_count == ROLLUPS_UNANSWERED_MAX) stream_drop_first_sent(host);
         host->last_sent = host->sent[host->sent_count++] = demand_change(host->demand);
-        host->awaiting = host->spoken = true;
+        host->awaiting = true;
         host->counts.rollups++;
         host->counts.rollup_bytes += u->frame.len;
     }
@@ -232,7 +233,6 @@ static void stream_take_ack(struct operator_host *host,
         host->ended[0] = '\0';
         reclaims_reporting(host->reclaims, ack->takes_drain_reports);
         host->takes_occupancy = ack->takes_occupancy;
-        if (host->source->ops->occupancy) operator_demand_changed(host);
     }
 }
 
@@ -356,9 +356,10 @@ static void stream_opened(struct operator_host *host)
     nodes_session(host->nodes);
     demand_supplies_forget(host->demand);
     reclaims_session(host->reclaims);
-    host->takes_occupancy = host->spoken = false;
+    host->takes_occupancy = false;
+    host->occupancy_sent = 0;
     timer_start_in(&host->due, host->rollup_ms);
-    if (!stream_is_early(host)) stream_want_rollup(host);
+    stream_want_rollup(host);
 }
 
 static void stream_open(struct operator_host *host)

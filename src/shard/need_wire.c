@@ -25,6 +25,7 @@ struct top { /* a roll-up without its rows */
     struct str cluster;
     int64_t at_unix_ns;
     size_t rows, machines;
+    bool pending;
 };
 
 /* If a field is repeated, the last value counts, as in protobuf. */
@@ -42,6 +43,7 @@ static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top,
         if (field.number == 2) top.at_unix_ns = (int64_t)field.value;
         if (field.number == 3 && top.rows++ == rows_max)
             return note_fail(note, ERR_TOO_LARGE, "needs: more than %zu rows", rows_max);
+        if (field.number == 101) top.pending = field.wire == WIRE_VARINT && field.value;
         if (field.number == 100 && field.wire != WIRE_LEN)
             return note_fail(note, ERR_PARSE, "occupancy: wrong wire type");
         if (field.number == 100 && top.machines++ == ROLLUP_OCCUPANCY_MAX)
@@ -284,6 +286,7 @@ enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, stru
     arena_deinit(&r.scratch);
     if (err) return err;
     rows.rows = room;
+    rows.occupancy_pending = top.pending;
     *ret_rows = rows;
     return ERR_OK;
 }
@@ -301,8 +304,8 @@ enum err rollup_apply(struct core *core, struct str cluster, struct str bytes,
     }
     err = core_rollup(core, cluster, ret_rows->rows, ret_rows->count, now, ret_verdict, out, &note);
     return err ? err
-               : core_occupancy(core, cluster, ret_rows->occupancy, ret_rows->occupancy_count, now,
-                                out);
+               : core_occupancy(core, cluster, ret_rows->occupancy, ret_rows->occupancy_count,
+                                ret_rows->occupancy_pending, now, out);
 }
 
 /* -- encoding -- */

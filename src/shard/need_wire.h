@@ -25,6 +25,7 @@ struct rollup_rows { /* allocated in the arena */
     struct note contradiction; /* about the first of these rows */
     const struct machine_occupancy *occupancy;
     size_t occupancy_count;
+    bool occupancy_pending; /* see core_occupancy() */
 };
 /* Decodes a ClusterCapacityNeeds that must name `cluster`. `rows_max` 0: ROLLUP_ROWS_MAX.
  * ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE, ERR_FULL (too many resource names), ERR_NOMEM: the roll-up

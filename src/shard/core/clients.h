@@ -50,8 +50,9 @@ struct cluster_client { /* map_make() places the name behind the struct */
     struct map waits; /* struct latency_wait, keyed by kind slot */
     uint32_t waits_round;
     struct hints hints;
-    struct map blob_rests;             /* of blob_rest.c, by fingerprint */
-    struct map statuses;               /* what need_status.c sent, keyed by fingerprint NUL group */
+    struct map blob_rests;   /* of blob_rest.c, by fingerprint */
+    struct map statuses;     /* what need_status.c sent, keyed by fingerprint NUL group */
+    mono_time occupancy_due; /* until then a pending report withholds reclaims; 0: none does */
     struct occupancy_table *occupancy; /* NULL: the last roll-up had no reports */
 };
 struct clients {

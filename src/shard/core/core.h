@@ -136,11 +136,13 @@ struct machine_occupancy {
     struct resources requested; /* by the evictable pods together */
     struct resources largest;   /* request of an evictable pod, at most, in each dimension */
 };
-/* Replaces what is known about the machines of the cluster. Without rows nothing is known. Call
- * after the core_rollup() of the same roll-up. ERR_NOMEM, ERR_INVALID (disruption): the earlier
- * reports stay. */
+/* Replaces what is known about the machines of the cluster. Without rows nothing is known.
+ * `pending`: the operator does not know its machines yet. The earlier reports stay, and no machine
+ * of the cluster is reclaimed before the next roll-up, at most for operator_return_ms. Call after
+ * the core_rollup() of the same roll-up. ERR_NOMEM, ERR_INVALID (disruption): the earlier reports
+ * stay. */
 enum err core_occupancy(struct core *core, struct str cluster, const struct machine_occupancy *rows,
-                        size_t count, mono_time now, struct effects *out);
+                        size_t count, bool pending, mono_time now, struct effects *out);
 enum operator_link {
     OPERATOR_AWAY,           /* disconnected; the driver has answered all blob requests */
     OPERATOR_CONNECTED,      /* connected, without reports of finished drains */

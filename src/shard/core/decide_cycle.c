@@ -68,7 +68,6 @@ static enum err rails_now(struct core *core, struct turn *turn)
     if (!err)
         err = rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
     if (err) return err;
-    core->counts.roomless += turn->passed.reclaims_withheld;
     core->counts.capped += turn->passed.preempts_held;
     if (turn->passed.preempts_held)
         core_log(core, CORE_WARN, "preemptions held: the cluster has not reported since the start",

@@ -171,7 +171,7 @@ static void occupied_apply(struct core *core, struct str cluster, const struct o
 }
 
 enum err core_occupancy(struct core *core, struct str cluster, const struct machine_occupancy *rows,
-                        size_t count, mono_time now, struct effects *out)
+                        size_t count, bool pending, mono_time now, struct effects *out)
 {
     struct cluster_client *client = client_find(&core->clients, cluster);
     struct occupancy_table *table = NULL, *old = client ? client->occupancy : NULL;
@@ -179,7 +179,10 @@ enum err core_occupancy(struct core *core, struct str cluster, const struct mach
     bool same;
 
     core_begin(core, now, out);
-    if (!client || (!old && !count)) return ERR_OK;
+    if (client)
+        client->occupancy_due =
+            pending ? mono_after(core->now, core->options.operator_return_ms) : (mono_time){0};
+    if (!client || pending || (!old && !count)) return ERR_OK;
     if (count) err = table_make(rows, count, &table);
     if (err) {
         occupancy_free(table);
@@ -289,6 +292,11 @@ static enum err room_open(struct core *core, const struct cluster_client *client
     return ERR_OK;
 }
 
+static bool client_is_pending(const struct core *core, const struct cluster_client *client)
+{
+    return client->occupancy_due.ms && !mono_due(client->occupancy_due, core->now);
+}
+
 /* Decides about the reclaims [from, to) of one cluster. */
 static enum err room_admit(struct core *core, const struct cluster_client *client,
                            const struct decision *decision, size_t from, size_t to, bool *withheld)
@@ -296,6 +304,10 @@ static enum err room_admit(struct core *core, const struct cluster_client *clien
     struct room room = {0};
     uint32_t roomless = 0;
 
+    if (client_is_pending(core, client)) {
+        for (size_t i = from; i < to; i++) withheld[i] = true;
+        return ERR_OK;
+    }
     for (size_t i = from; i < to; i++) {
         struct occupied *o = occupied_find(client->occupancy, decision->actions[i].machine);
         enum err err;
@@ -309,22 +321,21 @@ static enum err room_admit(struct core *core, const struct cluster_client *clien
             roomless++;
         }
     }
+    core->counts.roomless += roomless;
     if (roomless)
         core_log(core, CORE_INFO, "busy machines stay: their pods have no room elsewhere",
                  "cluster=%.*s machines=%u", STR_ARG(client->name), (unsigned)roomless);
     return ERR_OK;
 }
 
-/* Marks the machine, because a machine that this decision drains has no room for other pods. NULL:
- * no report names the machine. */
-static const struct cluster_client *occupancy_mark(struct core *core, const struct action *action)
+/* A machine that this decision drains has no room for other pods. False: the cluster has no reports. */
+static bool occupancy_mark(struct core *core, const struct action *action)
 {
     const struct cluster_client *client = client_find(&core->clients, action->cluster);
     struct occupied *o = client ? occupied_find(client->occupancy, action->machine) : NULL;
 
-    if (!o) return NULL;
-    o->leaving = core->counts.cycles;
-    return client;
+    if (o) o->leaving = core->counts.cycles;
+    return o || (client && client_is_pending(core, client));
 }
 
 enum err occupancy_admit(struct core *core, const struct decision *decision,
@@ -352,8 +363,7 @@ enum err occupancy_admit(struct core *core, const struct decision *decision,
                str_equal(decision->actions[to].cluster, action->cluster))
             to++;
         client = client_find(&core->clients, action->cluster);
-        if (client && client->occupancy)
-            err = room_admit(core, client, decision, from, to, withheld);
+        if (client) err = room_admit(core, client, decision, from, to, withheld);
     }
     *ret_withheld = withheld;
     return err;

@@ -59,7 +59,7 @@ TEST(demand_without_memory)
         CHECK("only memory is missing", !err || err == ERR_NOMEM || err == ERR_PARSE);
         if (!err && !demand_open(1, &demand)) {
             put_all(&file, demand);
-            err = frames_rollup(&parts, STR("c"), (wall_time){1}, demand, NULL, &out);
+            err = frames_rollup(&parts, STR("c"), (wall_time){1}, demand, NULL, false, &out);
             CHECK("written or not", !err || err == ERR_NOMEM);
             demand_remove(demand, STR("web"));
         }

@@ -112,7 +112,8 @@ TEST(a_rollup_arrives_as_the_rows_it_was)
     CHECK_OK("names", dimensions_index(&names, STR("cpu"), &index, NULL));
     CHECK_OK("cpu", resources_set(&machines[1].free, index, 1500, QUANTITY_DECIMAL_SI));
     machines[1].requested = machines[1].largest = machines[1].free;
-    CHECK_OK("write", frames_rollup(&parts, STR("c"), (wall_time){1234}, demand, &occupancy, &out));
+    CHECK_OK("write", frames_rollup(&parts, STR("c"), (wall_time){1234}, demand, &occupancy, true,
+                                    &out));
     frame = shard_reads();
     CHECK("roll-up", frame.kind == FRAME_ROLLUP);
     CHECK_OK("rows", rollup_read(frame.payload, STR("c"), 0, &arena, &dimensions, &rows, &note));
@@ -122,6 +123,7 @@ TEST(a_rollup_arrives_as_the_rows_it_was)
         STR("p=-5|ipb=0|rpb=5|reqs=node.kubernetes.io/instance-type:1:m5.large;rack:5:;|spr="));
     CHECK_STR("group", rows.rows[0].group, STR("rack\0g"));
     CHECK_U64("at", rows.rows[0].arrival_unix_ns, 1234000000);
+    CHECK("pending", rows.occupancy_pending);
     CHECK_SIZE("two machines", rows.occupancy_count, 2);
     CHECK_STR("empty", rows.occupancy[0].machine, STR("m-1"));
     CHECK("nothing runs", !rows.occupancy[0].evictable && !rows.occupancy[0].held);

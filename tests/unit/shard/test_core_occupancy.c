@@ -13,6 +13,7 @@ enum { CPU = 4, MOST = 24 };
 struct reports {
     struct machine_occupancy rows[MOST];
     size_t count;
+    bool pending;
 };
 
 static struct resources cpus(struct fleet *f, int64_t cpu)
@@ -47,7 +48,8 @@ static enum err try_send(struct fleet *f, const char *cluster, const struct repo
     enum err err;
 
     effects_init(&out);
-    err = core_occupancy(f->core, str_from(cluster), r->rows, r->count, fleet_now(f), &out);
+    err = core_occupancy(f->core, str_from(cluster), r->rows, r->count, r->pending,
+                         fleet_now(f), &out);
     effects_deinit(&out);
     return err;
 }
@@ -202,6 +204,30 @@ TEST(a_report_counts_only_for_machines_of_its_cluster_that_are_configured)
     CHECK("it goes as ever", !stays(&f, "b-000"));
     CHECK("it stays", stays(&f, "m-000"));
     CHECK("without a report it goes", !stays(&f, "m-001"));
+    fleet_check(&f);
+    fleet_close(&f);
+}
+
+TEST(nothing_is_reclaimed_while_the_operator_does_not_know_its_machines)
+{
+    struct reports r = {0};
+    struct fleet f;
+
+    open_bound(&f, 3);
+    report(&f, &r, "m-000", 0, 1, 0);
+    send(&f, &r);
+    r.count = 0; /* the operator was restarted */
+    r.pending = true;
+    send(&f, &r);
+    fleet_cycles(&f, 5);
+    CHECK_SIZE("all stay", fleet_count(&f, MACHINE_CONFIGURED), 3);
+    CHECK_U32("the earlier report counts", facts(&f, "m-000").held_pods, 1);
+    fleet_cycles(&f, 12); /* two minutes: it does not say more */
+    CHECK_SIZE("without reports they go", fleet_count(&f, MACHINE_CONFIGURED), 1);
+    r.pending = false;
+    send(&f, &r);
+    fleet_cycles(&f, 3);
+    CHECK_SIZE("it says that it knows nothing", fleet_count(&f, MACHINE_CONFIGURED), 0);
     fleet_check(&f);
     fleet_close(&f);
 }
