@@ -38,8 +38,9 @@ TABLE(needs, OPTION_SHARD,
         WANTED("zone", "ZONE", "eu-1a", "all machines of this zone"),                              \
         WANTED("rack", "RACK", "r-17", "all machines with this topology.kubernetes.io/rack"),      \
         WANTED("label", "KEY=VALUE", "example.com/row=7", "all machines with this label")
-static const char *const machine_states[] = {"any",        "Speculative", "Creating", "Idle",   "Configuring",
-                                             "Configured", "Draining",    "Deleting", "Failed", NULL};
+static const char *const machine_states[] = {"any",         "Speculative", "Creating", "Idle",
+                                             "Configuring", "Configured",  "Draining", "Deleting",
+                                             "Failed",      NULL};
 static const char *const machine_sorts[] = {"id",   "state", "cluster", "type",
                                             "zone", "price", "age",     NULL};
 TABLE(machine_list, OPTION_SHARD, OPTION_MACHINE_LABELS,
@@ -53,7 +54,8 @@ TABLE(machine_list, OPTION_SHARD, OPTION_MACHINE_LABELS,
       CTL_OPTIONS);
 TABLE(machine_cordons, OPTION_SHARD, OPTIONS_WATCH, CTL_OPTIONS);
 #define OPTION_REASON WANTED("reason", "TEXT", "ticket 4711", "why, for people and the audit")
-TABLE(machine_cordon, OPTION_SHARD, OPTION_MACHINE_LABELS, OPTION_REASON, CTL_CONNECTION_OPTIONS("10s"));
+TABLE(machine_cordon, OPTION_SHARD, OPTION_MACHINE_LABELS, OPTION_REASON,
+      CTL_CONNECTION_OPTIONS("10s"));
 TABLE(machine_drain, OPTION_SHARD, OPTION_MACHINE_LABELS, OPTION_REASON, OPTION_YES,
       CTL_CONNECTION_OPTIONS("10s"));
 

@@ -36,8 +36,7 @@ static const struct command need_command = COMMAND_GROUP(
     COMMAND(COMMAND_ROW(HELP_MUSTERCTL_NEEDS, needs), CTL_OFFLINE(CTL_EXITS, needs_act)),
     &explain_need_command);
 static const struct command explain_command = COMMAND_TREE(
-    HELP_MUSTERCTL_EXPLAIN, &explain_need_command,
-    &explain_machine_command,
+    HELP_MUSTERCTL_EXPLAIN, &explain_need_command, &explain_machine_command,
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain_worker, "WORKER", 1, 1),
             CTL_ACT(BIT(5), explain_worker)));
 
@@ -48,8 +47,7 @@ static const struct command main_program = {
         &explain_command,
         COMMAND(COMMAND_ROW(HELP_MUSTERCTL_DOCTOR, doctor), CTL_OFFLINE(0, doctor_act)),
         &shard_command, &domain_command, &cluster_command, &need_command, &machine_command,
-        &quota_command,
-        &provider_command, &instruction_command, &replica_command, &worker_command,
+        &quota_command, &provider_command, &instruction_command, &replica_command, &worker_command,
         &partition_command, &checkpoint_command, &queue_command, &store_command, &coord_command,
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_BACKUP, ctl, "FILE | verify FILE", 1, 2),
                 CTL_ACT(BIT(5), backup_act)),

@@ -122,17 +122,14 @@ static void machine_state_cell(struct text_table *table, const ProtobufCMessage 
         table_text(table, row->state);
 }
 
-static const struct ctl_rpc machine_rows_shown = {
-    CTL_COLUMNS(CTL_COLUMN("MACHINE", "machine_id"),
-                CTL_COLUMN("STATE", "state", .put = machine_state_cell),
-                CTL_COLUMN("CLUSTER", "cluster", .cell = CTL_OR_MINUS),
-                CTL_COLUMN("TYPE", "instance_type", .cell = CTL_OR_MINUS),
-                CTL_COLUMN("ZONE", "zone", .cell = CTL_OR_MINUS),
-                CTL_COLUMN("CAPACITY", "capacity_type", .cell = CTL_OR_MINUS),
-                CTL_COLUMN("PRICE", "price_per_hour"),
-                CTL_COLUMN("AGE", "since_ms", .put = machine_age_cell),
-                CTL_COLUMN("CORDON", "cordon", .cell = CTL_OR_MINUS),
-                CTL_COLUMN("SHARD", "shard_id"))};
+static const struct ctl_rpc machine_rows_shown = {CTL_COLUMNS(
+    CTL_COLUMN("MACHINE", "machine_id"), CTL_COLUMN("STATE", "state", .put = machine_state_cell),
+    CTL_COLUMN("CLUSTER", "cluster", .cell = CTL_OR_MINUS),
+    CTL_COLUMN("TYPE", "instance_type", .cell = CTL_OR_MINUS),
+    CTL_COLUMN("ZONE", "zone", .cell = CTL_OR_MINUS),
+    CTL_COLUMN("CAPACITY", "capacity_type", .cell = CTL_OR_MINUS),
+    CTL_COLUMN("PRICE", "price_per_hour"), CTL_COLUMN("AGE", "since_ms", .put = machine_age_cell),
+    CTL_COLUMN("CORDON", "cordon", .cell = CTL_OR_MINUS), CTL_COLUMN("SHARD", "shard_id"))};
 
 static bool rows_reserve(struct machine_rows *rows, size_t more)
 {
@@ -177,10 +174,10 @@ static enum err rows_of_shard(void *context, struct survey_shard *shard)
 
     rows->shard = shard->id;
     shard->why = (struct note){""};
-    shard->err = remote_stream(shard->remote,
-                               REMOTE_READ_OF("/muster.v1.ShardView/ListMachines",
-                                              muster__v1__shard_list_machines),
-                               &rows->request.base, rows_on_chunk, rows, &shard->why);
+    shard->err = remote_stream(
+        shard->remote,
+        REMOTE_READ_OF("/muster.v1.ShardView/ListMachines", muster__v1__shard_list_machines),
+        &rows->request.base, rows_on_chunk, rows, &shard->why);
     return shard->err;
 }
 
@@ -260,12 +257,10 @@ static void cordon_whom_cell(struct text_table *table, const ProtobufCMessage *m
         table_text(table, row->machine_id);
 }
 
-static const struct ctl_rpc cordon_rows_shown = {
-    CTL_COLUMNS(CTL_COLUMN("MACHINES", "machine_id", .put = cordon_whom_cell),
-                CTL_COLUMN("ORDER", "cordon"), CTL_COLUMN("AT", "at_ms", .cell = CTL_TIME),
-                CTL_COLUMN("BY", "by", .cell = CTL_OR_MINUS),
-                CTL_COLUMN("REASON", "reason", .cell = CTL_OR_MINUS),
-                CTL_COLUMN("SHARD", "shard_id"))};
+static const struct ctl_rpc cordon_rows_shown = {CTL_COLUMNS(
+    CTL_COLUMN("MACHINES", "machine_id", .put = cordon_whom_cell), CTL_COLUMN("ORDER", "cordon"),
+    CTL_COLUMN("AT", "at_ms", .cell = CTL_TIME), CTL_COLUMN("BY", "by", .cell = CTL_OR_MINUS),
+    CTL_COLUMN("REASON", "reason", .cell = CTL_OR_MINUS), CTL_COLUMN("SHARD", "shard_id"))};
 
 static enum err cordons_of_shard(void *context, struct survey_shard *shard)
 {
@@ -276,16 +271,15 @@ static enum err cordons_of_shard(void *context, struct survey_shard *shard)
     Muster__V1__ShardCordon **all;
     ProtobufCMessage *answer;
 
-    shard->err = remote_call(shard->remote,
-                             REMOTE_READ_OF("/muster.v1.ShardView/ListCordons",
-                                            muster__v1__shard_list_cordons),
-                             &request.base, &rows->ctl->memory, &answer, &shard->why);
+    shard->err = remote_call(
+        shard->remote,
+        REMOTE_READ_OF("/muster.v1.ShardView/ListCordons", muster__v1__shard_list_cordons),
+        &request.base, &rows->ctl->memory, &answer, &shard->why);
     if (shard->err) return shard->err;
     said = (const void *)answer;
     all = arena_calloc(&rows->ctl->memory, rows->all.n_cordons + said->n_cordons, sizeof *all);
     if (!all) return ERR_NOMEM;
-    if (rows->all.n_cordons)
-        memcpy(all, rows->all.cordons, rows->all.n_cordons * sizeof *all);
+    if (rows->all.n_cordons) memcpy(all, rows->all.cordons, rows->all.n_cordons * sizeof *all);
     for (size_t i = 0; i < said->n_cordons; i++) {
         said->cordons[i]->shard_id = shard->id;
         all[rows->all.n_cordons++] = said->cordons[i];

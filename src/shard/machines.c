@@ -65,10 +65,11 @@ static enum err machines_filter(const Muster__V1__ShardListMachinesRequest *requ
                                       .cordoned = request->cordoned};
     if (request->n_labels > LIST_LABELS_MAX) return ERR_INVALID;
     for (size_t i = 0; i < request->n_labels; i++)
-        labels[i] = (struct label){str_from(request->labels[i]->key),
-                                   str_from(request->labels[i]->value)};
+        labels[i] =
+            (struct label){str_from(request->labels[i]->key), str_from(request->labels[i]->value)};
     if (!request->state[0]) return ERR_OK;
-    while (--state && !str_equal(str_from(machine_state_name(state, name)), str_from(request->state)))
+    while (--state &&
+           !str_equal(str_from(machine_state_name(state, name)), str_from(request->state)))
         ;
     filter->state = (enum machine_state)state;
     return state ? ERR_OK : ERR_INVALID;
@@ -86,8 +87,8 @@ static void machines_run(struct decide_job *job, struct decide_context *context,
     q->err = message_read(&muster__v1__shard_list_machines_request__descriptor, q->text, NULL,
                           &context->scratch, &request, NULL);
     if (!q->err)
-        q->err = machines_filter((const Muster__V1__ShardListMachinesRequest *)request, labels,
-                                 &filter);
+        q->err =
+            machines_filter((const Muster__V1__ShardListMachinesRequest *)request, labels, &filter);
     if (q->err) return;
     copy.pack = pack_begin(&context->frames.frame);
     pack_text(&copy.pack, 2, str_from(shard->id));

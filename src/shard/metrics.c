@@ -139,16 +139,7 @@ static const struct metric_field own_rows[] = {
      GAUGE(own_counts, fenced)},
 };
 
-enum values {
-    BY_KIND,
-    BY_WAIT,
-    BY_FAULT,
-    BY_BUCKET,
-    BY_AGE,
-    BY_CLASS,
-    BY_CORDON,
-    VALUES_COUNT
-};
+enum values { BY_KIND, BY_WAIT, BY_FAULT, BY_BUCKET, BY_AGE, BY_CLASS, BY_CORDON, VALUES_COUNT };
 static const struct {
     enum values values;
     struct metric_field row; /* row of the first element */
@@ -188,9 +179,8 @@ static const struct {
 
 static size_t values_of(enum values values, const char *ret_names[BUCKETS])
 {
-    static const uint8_t counts[VALUES_COUNT] = {KINDS,   DRAIN_WAIT_COUNT, FAULTS,
-                                                 BUCKETS, SHORTFALL_AGES,   SHORTFALL_CLASSES,
-                                                 CORDON_COUNT};
+    static const uint8_t counts[VALUES_COUNT] = {
+        KINDS, DRAIN_WAIT_COUNT, FAULTS, BUCKETS, SHORTFALL_AGES, SHORTFALL_CLASSES, CORDON_COUNT};
 
     for (uint8_t i = 0; i < counts[values]; i++) switch (values) {
         case BY_KIND: ret_names[i] = audit_kind_name((enum action_kind)i); break;

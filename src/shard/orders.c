@@ -307,8 +307,7 @@ static void order_on_message(void *service, struct rpc_call *call, const Protobu
         rpc_fail(call, err, NULL);
 }
 
-const struct rpc_handler order_handler = {.on_message = order_on_message,
-                                          .on_done = order_on_done};
+const struct rpc_handler order_handler = {.on_message = order_on_message, .on_done = order_on_done};
 
 /* -- the list -- */
 

@@ -99,28 +99,29 @@ void shard_server_limits(const struct shard *shard, struct rpc_server_limits *li
 
 enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note)
 {
-    const struct rpc_method methods[] = {{.path = "/muster.v1.ShardView/Status",
-                                          .input = &muster__v1__shard_status_request__descriptor,
-                                          .handler = &status_handler,
-                                          .service = shard},
-                                         {.path = "/muster.v1.ShardView/Machine",
-                                          .input = &muster__v1__shard_machine_request__descriptor,
-                                          .handler = &machine_view_handler,
-                                          .service = shard},
-                                         {.path = "/muster.v1.ShardView/ListMachines",
-                                          .kind = RPC_SERVER_STREAM,
-                                          .input = &muster__v1__shard_list_machines_request__descriptor,
-                                          .handler = &machines_handler,
-                                          .service = shard},
-                                         {.path = "/muster.v1.ShardView/ListCordons",
-                                          .input = &muster__v1__shard_list_cordons_request__descriptor,
-                                          .response_max = 16 << 20,
-                                          .handler = &cordons_handler,
-                                          .service = shard},
-                                         {.path = "/muster.v1.ShardControl/Cordon",
-                                          .input = &muster__v1__shard_cordon_request__descriptor,
-                                          .handler = &order_handler,
-                                          .service = shard}};
+    const struct rpc_method methods[] = {
+        {.path = "/muster.v1.ShardView/Status",
+         .input = &muster__v1__shard_status_request__descriptor,
+         .handler = &status_handler,
+         .service = shard},
+        {.path = "/muster.v1.ShardView/Machine",
+         .input = &muster__v1__shard_machine_request__descriptor,
+         .handler = &machine_view_handler,
+         .service = shard},
+        {.path = "/muster.v1.ShardView/ListMachines",
+         .kind = RPC_SERVER_STREAM,
+         .input = &muster__v1__shard_list_machines_request__descriptor,
+         .handler = &machines_handler,
+         .service = shard},
+        {.path = "/muster.v1.ShardView/ListCordons",
+         .input = &muster__v1__shard_list_cordons_request__descriptor,
+         .response_max = 16 << 20,
+         .handler = &cordons_handler,
+         .service = shard},
+        {.path = "/muster.v1.ShardControl/Cordon",
+         .input = &muster__v1__shard_cordon_request__descriptor,
+         .handler = &order_handler,
+         .service = shard}};
     enum err err = sessions_serve(shard->sessions, server, note);
 
     if (!err) err = inspections_serve(shard->inspections, server, note);

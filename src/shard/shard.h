@@ -15,8 +15,8 @@
 #include "obs/metrics.h"
 #include "provider/client.h"
 #include "rpc/server.h"
-#include "shard/core/core.h"
 #include "shard/cordon_file.h"
+#include "shard/core/core.h"
 #include "shard/domains.h"
 #include "shard/view.h"
 

@@ -72,8 +72,8 @@ struct shard {
     struct cycles *cycles;
     struct provider_calls calls;
     struct hold holds[CORE_FENCED + 1];
-    bool order_runs;   /* an operator's order is being checked, written or applied */
-    bool cordons_owed; /* the core has not received the cordons on disk */
+    bool order_runs;        /* an operator's order is being checked, written or applied */
+    bool cordons_owed;      /* the core has not received the cordons on disk */
     int64_t newest_epoch;   /* named in the provider's refusal; 0: none */
     uint32_t drain_reports; /* that wait for the decide thread */
     bool started, stopping;

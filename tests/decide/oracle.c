@@ -889,8 +889,7 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
     count = 0;
     for (m = 0; m < w->machine_count; m++)
         if (w->machines[m].state == ORACLE_CONFIGURED && w->reclaim[m] == -2 &&
-            !w->machines[m].cordon &&
-            victim_priority(w, m) < row->profile.priority)
+            !w->machines[m].cordon && victim_priority(w, m) < row->profile.priority)
             list[count++] = m;
     sort_victims(w, row, list, count);
     while ((m = next_usable(w, row, list, count)) != SIZE_MAX) {

@@ -53,8 +53,7 @@ static const struct fleet_text vectors[] = {
      "1 a cpu p=1", "B=0 P=0 U=1 why0=NO_MATCHING_SUPPLY idle0=0 spec0=0"},
     {"a cordoned machine keeps serving", "m cpu configured cluster=a cordon=1; i cpu idle",
      "1 a cpu p=1", "quiet"},
-    {"a cordoned machine is excess as any other", "m cpu configured cluster=a cordon=1", "",
-     "R:m"},
+    {"a cordoned machine is excess as any other", "m cpu configured cluster=a cordon=1", "", "R:m"},
     {"a machine that is emptied is replaced",
      "m cpu configured cluster=a stamp=0 cordon=2; i cpu idle", "1 a cpu p=1", "B:i R=0"},
     {"a machine that is emptied is no excess", "m cpu configured cluster=a cordon=2", "",
@@ -346,8 +345,8 @@ static const struct fleet_text vectors[] = {
      "e gpu configured cluster=done prio=0;"
      "v gpu configured cluster=batch prio=0",
      "1 train gpu p=1000000", "E:e grace=10 R= X=0 vic0=0 ready:train+done"},
-    {"excess of an equal priority stays a Reclaim",
-     "e gpu configured cluster=done prio=5", "1 train gpu p=5", "E=0 R:e X=0 ready:train+done"},
+    {"excess of an equal priority stays a Reclaim", "e gpu configured cluster=done prio=5",
+     "1 train gpu p=5", "E=0 R:e X=0 ready:train+done"},
     {"a draining machine counts (D5)",
      "d gpu draining cluster=batch for=0;"
      "2 gpu configured cluster=batch prio=0",

@@ -210,9 +210,7 @@ void shard_process_order(struct shard_story *story, struct shard_machine *machin
     struct shard_process *p = story->hosts[story->holder].process;
     struct shard_node_order *o = calloc(1, sizeof *o);
     struct shard_order order = {
-        .entry = {.value = str_from(machine->id),
-                  .cordon = cordon,
-                  .by = STR("sim")},
+        .entry = {.value = str_from(machine->id), .cordon = cordon, .by = STR("sim")},
         .done = on_order,
         .context = o,
     };

@@ -25,8 +25,8 @@ enum {
     TOKENS_MAX = 1 << 20,
 };
 const char *const shard_bug_names[] = {
-    "calls-twice",  "no-fences", "lost-metadata", "epoch-forgotten", "deaf-operator",
-    "lost-machine", "cordon-forgotten", NULL};
+    "calls-twice",   "no-fences",    "lost-metadata",    "epoch-forgotten",
+    "deaf-operator", "lost-machine", "cordon-forgotten", NULL};
 static_assert(ARRAY_LEN(shard_bug_names) == SHARD_BUG_COUNT, "a name for every bug");
 
 uint64_t shard_now_ms(const struct shard_story *story)
@@ -190,9 +190,10 @@ static void on_order_due(struct sim_event *event)
     for (uint32_t i = 0; story->healed && i < book->count && !m->cordoned; i++)
         m = &book->machines[i];
     if (!story->healed || m->cordoned)
-        shard_process_order(
-            story, m,
-            story->healed ? ORDER_UNCORDON : orders[prng_below(&story->order_prng, ARRAY_LEN(orders))]);
+        shard_process_order(story, m,
+                            story->healed
+                                ? ORDER_UNCORDON
+                                : orders[prng_below(&story->order_prng, ARRAY_LEN(orders))]);
     sim_event_in(event, prng_between(&story->order_prng, 1, most) * NS_PER_MS);
 }
 

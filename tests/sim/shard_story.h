@@ -82,12 +82,12 @@ extern const char *const shard_verb_names[VERBS];
 /* Planted beside the shard, so that the judge is seen to judge. */
 enum shard_bug {
     SHARD_NO_BUG,
-    SHARD_CALLS_TWICE,     /* the network repeats whole calls */
-    SHARD_NO_FENCES,       /* the provider lets everybody through */
-    SHARD_LOST_METADATA,   /* the provider forgets shard_metadata */
-    SHARD_EPOCH_FORGOTTEN, /* the epoch is not on disk */
-    SHARD_DEAF_OPERATOR,   /* an operator never hears of a machine */
-    SHARD_LOST_MACHINE,    /* a Create that never ends */
+    SHARD_CALLS_TWICE,      /* the network repeats whole calls */
+    SHARD_NO_FENCES,        /* the provider lets everybody through */
+    SHARD_LOST_METADATA,    /* the provider forgets shard_metadata */
+    SHARD_EPOCH_FORGOTTEN,  /* the epoch is not on disk */
+    SHARD_DEAF_OPERATOR,    /* an operator never hears of a machine */
+    SHARD_LOST_MACHINE,     /* a Create that never ends */
     SHARD_CORDON_FORGOTTEN, /* the cordons are not on disk */
     SHARD_BUG_COUNT
 };
@@ -162,9 +162,9 @@ struct shard_machine {
     uint64_t trouble_ms; /* a call for it went wrong: the shard may take it for useless a while */
     uint64_t lost_ms;    /* it was taken from the cluster below */
     int32_t lost_by;
-    bool cordoned;       /* a cordon or drain may be in effect */
-    bool emptied;        /* a drain was ordered, and may go on after it was taken back */
-    uint64_t emptied_ms; /* when it was ordered */
+    bool cordoned;        /* a cordon or drain may be in effect */
+    bool emptied;         /* a drain was ordered, and may go on after it was taken back */
+    uint64_t emptied_ms;  /* when it was ordered */
     uint64_t cordon_sure; /* the start that answered it, which took no doubt back since; 0: none */
 };
 struct shard_provider_faults { /* per million; all 0 when healed */

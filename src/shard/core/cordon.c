@@ -53,8 +53,7 @@ enum machine_cordon cordon_of(const struct core *core, struct str id,
 
     for (size_t i = 0; i < cordons->key_count; i++) {
         const struct str *value = attributes_find(attributes, cordons->keys[i]);
-        if (value)
-            cordon = cordon_larger(cordon, cordon_under(cordons, cordons->keys[i], *value));
+        if (value) cordon = cordon_larger(cordon, cordon_under(cordons, cordons->keys[i], *value));
     }
     return cordon;
 }
@@ -225,8 +224,7 @@ static uint64_t cordon_drains_most(const struct core *core)
 
     for (int type = 0; type < CAPACITY_TYPE_COUNT; type++)
         configured += counts.by_state[MACHINE_CONFIGURED][type];
-    if (rails->reclaim_fraction > 0)
-        most = rails_reclaim_cap(rails->reclaim_fraction, configured);
+    if (rails->reclaim_fraction > 0) most = rails_reclaim_cap(rails->reclaim_fraction, configured);
     return rails->actions_max ? min_u64(most, rails->actions_max) : most;
 }
 

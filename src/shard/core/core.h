@@ -82,7 +82,7 @@ struct core_options {
     /* A full List that would remove more than this share of the machines (and at least 10) is held
      * until three Lists in a row agree. 0: 0.1 */
     double removal_fraction;
-    bool attribution; /* enables --phase-attribution-log */
+    bool attribution;                  /* enables --phase-attribution-log */
     const struct cordon_rule *cordons; /* at the start; copied */
     size_t cordon_count;
 };

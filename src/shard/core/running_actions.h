@@ -33,9 +33,9 @@ enum task_step {
 };
 enum task_cause {
     CAUSE_DECIDED,
-    CAUSE_STUCK,   /* the transitional state lasted too long, so the call is repeated */
-    CAUSE_FAILED,  /* the provider reports Failed, so the machine is deleted */
-    CAUSE_RESUMED, /* the operator already drains for an earlier process of this shard */
+    CAUSE_STUCK,       /* the transitional state lasted too long, so the call is repeated */
+    CAUSE_FAILED,      /* the provider reports Failed, so the machine is deleted */
+    CAUSE_RESUMED,     /* the operator already drains for an earlier process of this shard */
     CAUSE_MAINTENANCE, /* an operator of the shard ordered that the machine is emptied */
 };
 struct machine_task {

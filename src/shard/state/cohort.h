@@ -56,7 +56,7 @@ struct cohort_cluster {
     struct table_link link;
     uint32_t slot, len;
     struct type_bags configured, configuring;
-    struct bag others;                      /* cohorts of the cluster in any other state */
+    struct bag others; /* cohorts of the cluster in any other state */
     /* Indexed by planned state; MACHINE_UNSPECIFIED: the hidden machines. */
     uint32_t machines[MACHINE_STATE_COUNT];
     char text[];

@@ -261,13 +261,12 @@ static void cohort_release(void *inv, void *object)
     traits_give(inv, &((struct cohort *)object)->traits);
 }
 
-static const struct shared_kind cohort_kind = {
-    SHARED_KEY(cohort, traits.cluster, traits.cordon),
-    SHARED_TABLE(inventory, cohorts, cohort),
-    SHARED_SLOTS(inventory, cohort_slots, cohort),
-    .born = cohort_born,
-    .gone = cohort_gone,
-    .release = cohort_release};
+static const struct shared_kind cohort_kind = {SHARED_KEY(cohort, traits.cluster, traits.cordon),
+                                               SHARED_TABLE(inventory, cohorts, cohort),
+                                               SHARED_SLOTS(inventory, cohort_slots, cohort),
+                                               .born = cohort_born,
+                                               .gone = cohort_gone,
+                                               .release = cohort_release};
 
 enum err cohort_take(struct inventory *inv, const struct traits *own_traits,
                      struct cohort **ret_cohort)

@@ -99,10 +99,10 @@ struct fleet {
     uint64_t
         overtakes; /* mutations of a machine while another of an earlier time is still applied */
     uint64_t cordoned_uses; /* a cordoned machine was taken */
-    uint64_t early_drains; /* calls before the operator had drained and the grace had ended */
-    uint64_t digest;       /* of all effects in their order: kind, machine, cluster, action */
-    bool soon;             /* EFFECT_CYCLE_SOON was seen */
-    const char *trace;     /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
+    uint64_t early_drains;  /* calls before the operator had drained and the grace had ended */
+    uint64_t digest;        /* of all effects in their order: kind, machine, cluster, action */
+    bool soon;              /* EFFECT_CYCLE_SOON was seen */
+    const char *trace;      /* effects of the last event, in order: "RECLAIM NODE_STATE DRAIN " */
     char trace_text[4096];
 };
 

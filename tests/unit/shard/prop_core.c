@@ -27,10 +27,10 @@ struct world {
     bool lags;
     bool holds; /* the core is held once, until the next start */
     bool held;
-    uint64_t changes;   /* calls that change a machine, asked for until then */
-    bool starved;       /* now and then there is no memory */
-    bool strays;        /* what is ours changes */
-    bool killed;        /* the shard is started again and again */
+    uint64_t changes; /* calls that change a machine, asked for until then */
+    bool starved;     /* now and then there is no memory */
+    bool strays;      /* what is ours changes */
+    bool killed;      /* the shard is started again and again */
     struct cordon_rule rules[2];
     char ruled[24];
     size_t rule_count;
@@ -165,9 +165,9 @@ static void cordon(struct world *w)
     fleet_cordon(f, w->rules, 0); /* the texts of the old rules go */
     if (prng_chance(&w->prng, 400000)) return;
     memcpy(w->ruled, m->id, sizeof w->ruled);
-    w->rules[w->rule_count++] = (struct cordon_rule){
-        .value = str_from(w->ruled),
-        .cordon = prng_chance(&w->prng, 500000) ? CORDON_EMPTY : CORDON_KEEP};
+    w->rules[w->rule_count++] =
+        (struct cordon_rule){.value = str_from(w->ruled),
+                             .cordon = prng_chance(&w->prng, 500000) ? CORDON_EMPTY : CORDON_KEEP};
     if (prng_chance(&w->prng, 150000))
         w->rules[w->rule_count++] = (struct cordon_rule){
             .key = LABEL_INSTANCE_TYPE,

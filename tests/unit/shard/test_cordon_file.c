@@ -144,8 +144,9 @@ TEST(what_may_or_may_not_be_on_disk_counts_and_is_written_again)
     file = open_file();
     CHECK_TEXT("for good", listed(file), "");
     for (uint64_t nth = 1; nth <= 3; nth++) {
-        fault_fs_arm(&fault, (struct fault_fs_plan){FAULT_FS_WRITE | FAULT_FS_SYNC | FAULT_FS_RENAME,
-                                                    .nth = nth, .err = ERR_IO});
+        fault_fs_arm(&fault,
+                     (struct fault_fs_plan){FAULT_FS_WRITE | FAULT_FS_SYNC | FAULT_FS_RENAME,
+                                            .nth = nth, .err = ERR_IO});
         CHECK_ERR("a disk that refuses", set(file, "", "m-2", CORDON_KEEP), ERR_IO);
         CHECK_TEXT("changes nothing", listed(file), "");
     }

@@ -204,8 +204,9 @@ TEST(a_restarted_shard_knows_its_cordons_before_it_decides)
 
 TEST(the_reclaim_cap_bounds_drains_of_a_cycle)
 {
-    static const struct cordon_rule all[] = {
-        {.key = {"node.kubernetes.io/instance-type", 32}, .value = {"t", 1}, .cordon = CORDON_EMPTY}};
+    static const struct cordon_rule all[] = {{.key = {"node.kubernetes.io/instance-type", 32},
+                                              .value = {"t", 1},
+                                              .cordon = CORDON_EMPTY}};
     struct core_options options = {.rails.reclaim_fraction = 0.2};
     struct cordon_rule rule = all[0];
     struct machine record;
@@ -252,8 +253,7 @@ TEST(rules_for_which_memory_ran_out_are_applied_before_the_next_decision)
         CHECK("or not at all", !err || err == ERR_NOMEM);
         fleet_demand(&f, "a", 1000, 2);
         fleet_cycles(&f, 3);
-        CHECK_U32("as ordered", fleet_state(&f, "m-000"),
-                  err ? MACHINE_CONFIGURED : MACHINE_IDLE);
+        CHECK_U32("as ordered", fleet_state(&f, "m-000"), err ? MACHINE_CONFIGURED : MACHINE_IDLE);
         CHECK_U32("and shown", fleet_record(&f, "m-000").cordon, err ? CORDON_NONE : CORDON_KEEP);
         fleet_check(&f);
         fleet_close(&f);
