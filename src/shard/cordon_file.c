@@ -10,15 +10,17 @@
 #include "base/crc32c.h"
 #include "base/hex.h"
 
-#define FIRST_LINE "muster shard cordons 1\n"
-#define CHECKSUM   "crc32c "
+#define CORDONS_FIRST_LINE "muster shard cordons 1\n"
+#define CORDONS_CHECKSUM   "crc32c "
 enum {
     CORDON_FILE_MODE = 0600,
-    CHECKSUM_BYTES = sizeof CHECKSUM - 1 + 8 + 1, /* with the digits and the line's end */
+    CORDONS_CHECKSUM_BYTES =
+        sizeof CORDONS_CHECKSUM - 1 + 8 + 1, /* with the digits and the line's end */
     CORDON_LINE_MAX = LABEL_KEY_MAX + LABEL_VALUE_MAX + 2 * CORDON_TEXT_MAX + 40,
 };
 #define CORDON_FILE_MAX                                                                            \
-    (sizeof FIRST_LINE + CHECKSUM_BYTES + (size_t)(CORDONS_MAX + 1) * CORDON_LINE_MAX)
+    (sizeof CORDONS_FIRST_LINE + CORDONS_CHECKSUM_BYTES +                                          \
+     (size_t)(CORDONS_MAX + 1) * CORDON_LINE_MAX)
 
 struct cordon_set {
     struct buf text;
@@ -73,24 +75,26 @@ static enum err cordon_line_read(struct str line, struct cordon_entry *e, struct
     return cordon_entry_check(e, note) ? ERR_PARSE : ERR_OK;
 }
 
-static void checksum_of(struct str text, char line[CHECKSUM_BYTES + 1])
+static void checksum_of(struct str text, char line[CORDONS_CHECKSUM_BYTES + 1])
 {
-    snprintf(line, CHECKSUM_BYTES + 1, CHECKSUM "%08" PRIx32 "\n", crc32c(0, text.at, text.len));
+    snprintf(line, CORDONS_CHECKSUM_BYTES + 1, CORDONS_CHECKSUM "%08" PRIx32 "\n",
+             crc32c(0, text.at, text.len));
 }
 
 /* Returns the text between the first line and the checksum. */
 static enum err cordon_lines(struct str whole, struct str *ret_lines, struct note *note)
 {
-    char checksum[CHECKSUM_BYTES + 1];
+    char checksum[CORDONS_CHECKSUM_BYTES + 1];
     struct str body;
 
-    if (!str_starts(whole, STR(FIRST_LINE)) || whole.len < sizeof FIRST_LINE - 1 + CHECKSUM_BYTES)
+    if (!str_starts(whole, STR(CORDONS_FIRST_LINE)) ||
+        whole.len < sizeof CORDONS_FIRST_LINE - 1 + CORDONS_CHECKSUM_BYTES)
         return note_fail(note, ERR_PARSE, "its first line is not ours, or it is cut short");
-    body = str_of(whole.at, whole.len - CHECKSUM_BYTES);
+    body = str_of(whole.at, whole.len - CORDONS_CHECKSUM_BYTES);
     checksum_of(body, checksum);
     if (!str_ends(whole, str_from(checksum)))
         return note_fail(note, ERR_CORRUPT, "its checksum is wrong");
-    *ret_lines = str_tail(body, sizeof FIRST_LINE - 1);
+    *ret_lines = str_tail(body, sizeof CORDONS_FIRST_LINE - 1);
     return ERR_OK;
 }
 
@@ -122,12 +126,12 @@ static enum err cordon_set_change(const struct cordon_set *set, const struct cor
                                   struct cordon_set *ret_next)
 {
     struct buf *text = &ret_next->text;
-    char checksum[CHECKSUM_BYTES + 1];
+    char checksum[CORDONS_CHECKSUM_BYTES + 1];
     enum err err;
 
     *ret_next = (struct cordon_set){0};
     buf_init(text, CORDON_FILE_MAX);
-    err = buf_append_c(text, FIRST_LINE);
+    err = buf_append_c(text, CORDONS_FIRST_LINE);
     for (size_t i = 0; i < set->count && !err; i++)
         if (cordon_entry_compare(&set->each[i], entry)) err = cordon_write(text, &set->each[i]);
     if (!err && entry->cordon) err = cordon_write(text, entry);

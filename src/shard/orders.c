@@ -15,7 +15,7 @@
 #include "wire/pack.h"
 #include "wire/pb/muster_v1_shard.pb-c.h"
 
-struct order {
+struct running_order {
     struct decide_job job;
     struct shard *shard;
     struct shard_order order; /* with texts of its own */
@@ -68,14 +68,14 @@ enum err orders_at_start(const struct shard *shard, struct core_options *options
 
 /* -- the steps -- */
 
-static void machine_order_free(struct order *o)
+static void machine_order_free(struct running_order *o)
 {
     o->shard->order_runs = false;
     arena_deinit(&o->arena);
     free(o);
 }
 
-static void order_end(struct order *o, enum err err, const char *why)
+static void order_end(struct running_order *o, enum err err, const char *why)
 {
     const struct cordon_entry *e = &o->order.entry;
     const char *order = e->cordon ? machine_cordon_name(e->cordon) : "uncordon";
@@ -96,14 +96,14 @@ static void order_end(struct order *o, enum err err, const char *why)
 
 static void apply_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct order *o = CONTAINER_OF(job, struct order, job);
+    struct running_order *o = CONTAINER_OF(job, struct running_order, job);
 
     o->err = core_cordon(context->core, o->rules, o->rule_count, context->now, out);
 }
 
 static void apply_done(struct decide_job *job, enum err err)
 {
-    struct order *o = CONTAINER_OF(job, struct order, job);
+    struct running_order *o = CONTAINER_OF(job, struct running_order, job);
 
     if (!err && o->err) o->shard->cordons_owed = true;
     if (o->retried)
@@ -115,7 +115,7 @@ static void apply_done(struct decide_job *job, enum err err)
                   o->write ? "the order is in effect, but a power cut may undo it: repeat it" : "");
 }
 
-static enum err order_apply(struct order *o)
+static enum err order_apply(struct running_order *o)
 {
     enum err err = rules_copy(o->shard, &o->arena, &o->rules, &o->rule_count);
 
@@ -127,7 +127,7 @@ static enum err order_apply(struct order *o)
 
 void orders_owed(struct shard *shard)
 {
-    struct order *o;
+    struct running_order *o;
 
     if (!shard->cordons_owed || shard->order_runs || shard->stopping) return;
     o = calloc(1, sizeof *o);
@@ -144,7 +144,7 @@ void orders_owed(struct shard *shard)
 
 static void count_run(struct decide_job *job, struct decide_context *context, struct effects *)
 {
-    struct order *o = CONTAINER_OF(job, struct order, job);
+    struct running_order *o = CONTAINER_OF(job, struct running_order, job);
     const struct cordon_entry *e = &o->order.entry;
 
     o->err = core_cordon_count(context->core, e->key, e->value, &o->machines);
@@ -152,7 +152,7 @@ static void count_run(struct decide_job *job, struct decide_context *context, st
 
 static void count_done(struct decide_job *job, enum err err)
 {
-    struct order *o = CONTAINER_OF(job, struct order, job);
+    struct running_order *o = CONTAINER_OF(job, struct running_order, job);
     struct cordon_entry *e = &o->order.entry;
     struct shard *shard = o->shard;
     struct note note = {""};
@@ -178,7 +178,7 @@ static void count_done(struct decide_job *job, enum err err)
     }
 }
 
-static enum err order_copy(struct order *o, const struct cordon_entry *from)
+static enum err order_copy(struct running_order *o, const struct cordon_entry *from)
 {
     struct cordon_entry *to = &o->order.entry;
     enum err err = text_copy(&o->arena, from->key, &to->key);
@@ -190,7 +190,7 @@ static enum err order_copy(struct order *o, const struct cordon_entry *from)
 
 enum err shard_order(struct shard *shard, const struct shard_order *order)
 {
-    struct order *o;
+    struct running_order *o;
 
     if (!shard->options.cordons) return ERR_UNSUPPORTED;
     if (shard->order_runs || shard->stopping) return ERR_BUSY;
