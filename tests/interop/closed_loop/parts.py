@@ -214,7 +214,7 @@ def spawn(part, command):
 
 class Scene:
     """A provider, a shard and the operator of the cluster, new for each case, beside the one control plane."""
-    number = 0
+    number, quiet = 0, False
 
     def __init__(self, kube, *options):
         self.kube, self.options, self.tls = kube, list(options), None
@@ -240,13 +240,13 @@ class Scene:
 
     def __exit__(self, kind, *_):
         for part in (self.operator, self.other, self.shard):
-            if kind:
+            if kind and not self.quiet:
                 print(f"# {part.name}: " + self.tail(part).replace("\n", "\n# "), flush=True)
             if part.running():
                 part.kill()
         self.provider.kill()
         self.kube.clear()
-        if kind:
+        if kind and not self.quiet:
             print(f"# kept: {self.dir}", flush=True)
         else:
             shutil.rmtree(self.dir, ignore_errors=True)
