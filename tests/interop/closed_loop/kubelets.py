@@ -119,7 +119,8 @@ def node_of(upcoming):
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "annotations": {MACHINE: spec["machineID"]}, "labels": {
-                **spec.get("labels", {}), "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}},
+                **spec.get("labels", {}), "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64"}},
             "spec": {"providerID": spec.get("providerID", ""), "taints": spec.get("taints", [])},
             "status": {"capacity": amounts, "allocatable": amounts, "conditions": [
                 {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "", "lastHeartbeatTime": now,

@@ -155,7 +155,8 @@ class Kubernetes(kube_apiserver.ApiServer):
     def deployment(self, name, replicas, cpu, **spec):
         self.must("POST", APPS + "/deployments", {
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
-            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": self.template(name, cpu, **spec)}})
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}},
+                     "template": self.template(name, cpu, **spec)}})
 
     def scale(self, name, replicas):
         status, answer = self.api.patch(f"{APPS}/deployments/{name}", {"spec": {"replicas": replicas}})
@@ -197,7 +198,8 @@ class LoopOperator(Operator):
     """Of the cluster of Kubernetes, with the rights that are shipped; or of one whose demand is a file."""
 
     def command(self, *more):
-        source = ["--kubernetes", "--kubeconfig", self.world.kube.operator_config] if self.cluster == OLD else ["--demand", self.demand]
+        kube = ["--kubernetes", "--kubeconfig", self.world.kube.operator_config]
+        source = kube if self.cluster == OLD else ["--demand", self.demand]
         return [MUSTER, "operator", "run", "--cluster-id", self.cluster, "--state-dir", self.dir, "--shard-addr",
                 self.world.shard.grpc, "--http-listen", self.http, *source, *OPERATOR_TIMINGS, *more]
 
@@ -306,11 +308,11 @@ class Scene:
 
 class Sampler(threading.Thread):
     """Looks again and again, and keeps what must never be seen. Each sample reads the machines, then the cluster, then the machines
-    again: only what holds in both readings is judged."""
+    again: only what holds in both readings is judged. `least` pods run at least; `forced`: pods may lose their machine."""
 
-    def __init__(self, scene, app, least):
+    def __init__(self, scene, app, least, forced=False):
         super().__init__(daemon=True)
-        self.scene, self.app, self.least, self.done = scene, app, least, False
+        self.scene, self.app, self.least, self.forced, self.done = scene, app, least, forced, False
         self.api = Api(scene.kube)
         self.cloud = ProviderApi(PROTOC, PROTO_ROOT, scene.provider.address)
         self.violations, self.samples, self.lowest, self.error = [], 0, None, None
@@ -345,7 +347,9 @@ class Sampler(threading.Thread):
         lost = [pod["metadata"]["name"] for pod in pods if dead(pod)]
         good = len(pods) - len(lost)
         self.lowest = min(good, good if self.lowest is None else self.lowest)
-        found = [f"{len(lost)} pods are 'Running' on machines that the cluster does not have: {lost}"] if lost else []
+        found = []
+        if lost and not self.forced:
+            found.append(f"{len(lost)} pods are 'Running' on machines that the cluster does not have: {lost}")
         if self.least is not None and good < self.least:
             found.append(f"{good} pods run, {self.least} must")
         found += [f"Node {name} is open, but its machine is not the cluster's" for name, node in nodes.items()
