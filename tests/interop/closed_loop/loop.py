@@ -24,7 +24,7 @@ EXPECTED = {
     "empty_first": "the shard does not know which machine is empty",
     "waiting_pod_is_explained": "the cluster is not told why a pod waits",
     "no_ghosts": "an UpcomingNode stays when its machine left while the operator was away",
-    "shrinking_buys_nothing": "a terminating pod and its replacement both count as demand",
+    "shrinking_buys_nothing": "busy machines are taken, and the demand changes while their pods are replaced",
 }
 
 
