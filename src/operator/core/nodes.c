@@ -168,7 +168,8 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
         r->gone = true; /* a new machine is not in the counts yet */
     }
     drained = given->state == MACHINE_IDLE && !r->gone &&
-              (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);
+              (r->node.state == MACHINE_DRAINING || r->node.phase == NODE_DRAINING ||
+               r->node.phase == NODE_DRAINED);
     if (!r->gone) nodes->counts[r->node.phase]--;
     fresh.machine_id = str_of(r->id, given->machine_id.len);
     fresh.phase = drained ? NODE_DRAINED : node_phase_of(given->state);

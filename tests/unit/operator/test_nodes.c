@@ -186,3 +186,18 @@ TEST(a_reclaim_shows_before_the_shard_says_so)
     CHECK("then gone", !nodes_find(nodes, STR("m")));
     nodes_close(nodes);
 }
+
+/* The grace period ended: the operator says Failed, then the provider drains the machine. */
+TEST(a_machine_whose_grace_period_ended_leaves_too)
+{
+    CHECK_OK("open", nodes_open(1, &nodes));
+    report("m", MACHINE_DRAINING);
+    nodes_reclaim(nodes, STR("m"), NODE_FAILED);
+    CHECK("not empty in time", takes("m", NODE_FAILED));
+    report("m", MACHINE_IDLE);
+    CHECK("its end", takes("m", NODE_PHASE_COUNT));
+    report("m", MACHINE_FAILED);
+    report("m", MACHINE_IDLE);
+    CHECK("a repaired machine has not left", takes("m", NODE_LAUNCHED));
+    nodes_close(nodes);
+}
