@@ -26,8 +26,8 @@ enum err frames_hello(struct frame_parts *parts, struct str cluster, bool occupa
                       struct buf *out);
 /* Sends at most OCCUPANCY_ROWS_MAX rows of `occupancy`. NULL: nothing is known, yet if `pending`. */
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
-                       struct demand *demand, const struct occupancy_rows *occupancy,
-                       bool pending, struct buf *out);
+                       struct demand *demand, const struct occupancy_rows *occupancy, bool pending,
+                       struct buf *out);
 /* Truncates `error` to 4 KiB. */
 enum err frames_blob(struct frame_parts *parts, struct str request_id, struct str user_data,
                      struct str error, struct buf *out);

@@ -90,8 +90,8 @@ struct operator_host {
     uint64_t taken_due; /* argument for a pending call of source_ops.taken; 0: no call is pending */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
-    bool awaiting;      /* the newest roll-up is not acknowledged */
-    uint64_t last_sent; /* demand_change() of the newest roll-up */
+    bool awaiting;           /* the newest roll-up is not acknowledged */
+    uint64_t last_sent;      /* demand_change() of the newest roll-up */
     bool settles_slowly;     /* the timer `settle` waits for a change of occupancy only */
     bool takes_occupancy;    /* the shard wants to know what the machines run */
     uint64_t occupancy_sent; /* source_ops.occupancy_change of the newest roll-up */

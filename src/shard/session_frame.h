@@ -23,9 +23,9 @@ enum operator_frame_kind {
 };
 struct operator_frame { /* views of the decoded bytes */
     enum operator_frame_kind kind;
-    struct str payload;    /* encoded; for ROLLUP: the ClusterCapacityNeeds */
-    struct str cluster;    /* HELLO: the operator's cluster */
-    struct str version;    /* HELLO */
+    struct str payload;                     /* encoded; for ROLLUP: the ClusterCapacityNeeds */
+    struct str cluster;                     /* HELLO: the operator's cluster */
+    struct str version;                     /* HELLO */
     bool reports_drains, reports_occupancy; /* HELLO */
     struct str request_id; /* BLOB: request id; RECLAIM_ACK, DRAIN_REPORT: instruction id */
     struct str user_data;  /* BLOB */

@@ -184,8 +184,7 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
         if (end == ROLLUP_ACKNOWLEDGED)
             session_send_written(
                 session, STR_EMPTY,
-                frame_write_ack(&s->writer, STR("rollup"), s->term, s->limits.epoch, false,
-                                false));
+                frame_write_ack(&s->writer, STR("rollup"), s->term, s->limits.epoch, false, false));
     }
     rollup_free(s, own);
     if (session) lane_next_rollup(session);

@@ -116,9 +116,8 @@ static void add_machine(struct bench *b, const struct oracle_fleet *fleet,
     CHECK_OK(b->note.text,
              inventory_insert(b->inventory, &m, (mono_time){from->idle_since_ms}, &b->note));
     if (from->occupancy && from->state == ORACLE_CONFIGURED)
-        CHECK_OK("occupancy",
-                 inventory_occupy(b->inventory, m.id, (enum occupancy)from->occupancy,
-                                  from->disruption));
+        CHECK_OK("occupancy", inventory_occupy(b->inventory, m.id, (enum occupancy)from->occupancy,
+                                               from->disruption));
     if (from->queued) {
         static const enum planned_action actions[] = {PLANNED_NOTHING,   PLANNED_BOOTSTRAP,
                                                       PLANNED_PROVISION, PLANNED_DRAIN,

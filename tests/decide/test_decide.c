@@ -234,7 +234,8 @@ static void check_excess(const struct oracle_fleet *fleet, const struct oracle_d
         if (action->kind == ORACLE_RECLAIM || action->kind == ORACLE_DELETE)
             CHECK("what is let go nobody claimed", claimer < 0);
         if (action->kind == ORACLE_RECLAIM)
-            CHECK("a held machine stays", fleet->machines[action->machine].occupancy != ORACLE_HELD);
+            CHECK("a held machine stays",
+                  fleet->machines[action->machine].occupancy != ORACLE_HELD);
         if (action->kind == ORACLE_DELETE)
             CHECK("a delete has no cluster and no grace",
                   !action->cluster[0] && !action->grace_ms && !action->for_whom.cluster[0]);

@@ -321,8 +321,8 @@ static const struct fleet_text vectors[] = {
      "e gpu configured cluster=done prio=0;"
      "v gpu configured cluster=batch prio=0",
      "1 train gpu p=1000000", "E:e grace=10 R= X=0 vic0=0 ready:train+done"},
-    {"excess of an equal priority stays a Reclaim",
-     "e gpu configured cluster=done prio=5", "1 train gpu p=5", "E=0 R:e X=0 ready:train+done"},
+    {"excess of an equal priority stays a Reclaim", "e gpu configured cluster=done prio=5",
+     "1 train gpu p=5", "E=0 R:e X=0 ready:train+done"},
     {"a draining machine counts (D5)",
      "d gpu draining cluster=batch for=0;"
      "2 gpu configured cluster=batch prio=0",

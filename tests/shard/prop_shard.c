@@ -329,8 +329,8 @@ static void rebuild(const struct run *r, struct world *w)
         const struct shadow *s = &r->machines[i];
         if (!s->in) continue;
         CHECK_OK("again", inventory_insert(w->inventory, &s->machine, s->idle_since, &w->note));
-        CHECK_OK("again", inventory_occupy(w->inventory, str_from(s->id), s->occupancy,
-                                           s->disruption));
+        CHECK_OK("again",
+                 inventory_occupy(w->inventory, str_from(s->id), s->occupancy, s->disruption));
         if (s->plan.action) {
             CHECK_OK("again", inventory_plan(w->inventory, str_from(s->id), &s->plan, &w->note));
         }

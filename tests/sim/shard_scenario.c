@@ -183,9 +183,8 @@ static void heal(struct shard_story *story)
     sim_event_cancel(&story->wave);
     sim_event_cancel(&story->handover);
     sim_event_cancel(&story->restart);
-    story->talk =
-        (struct shard_talk_faults){.reports_drains = story->talk.reports_drains,
-                                   .reports_occupancy = story->talk.reports_occupancy};
+    story->talk = (struct shard_talk_faults){.reports_drains = story->talk.reports_drains,
+                                             .reports_occupancy = story->talk.reports_occupancy};
     shard_book_heal(story);
     for (size_t i = 0; !story->calm && i < SHARD_OPERATORS; i++)
         sim_event_cancel(&story->operators[i].change);

@@ -10,7 +10,7 @@
 
 enum { LOADS_MAX = 1 << 20, TERMS_MAX = 64 };
 
-struct load_head { /* first member of each kind's object */
+struct load_head {  /* first member of each kind's object */
     struct str key; /* in memory of its own */
     uint64_t list;  /* newest list that has the object */
     uint64_t digest;
@@ -94,7 +94,8 @@ static void digest_text(uint64_t *digest, struct str text)
 static void digest_resources(uint64_t *digest, const struct resources *r)
 {
     digest_text(digest, str_of((const char *)&r->mask, sizeof r->mask));
-    digest_text(digest, str_of((const char *)r->milli, resource_bits(r->mask) * sizeof r->milli[0]));
+    digest_text(digest,
+                str_of((const char *)r->milli, resource_bits(r->mask) * sizeof r->milli[0]));
 }
 
 /* "pods" counts as a resource, as for the scheduler. False: the requests cannot be read. */
@@ -124,8 +125,8 @@ static bool load_is_bare(const struct json *pod)
 
 static double load_penalty(const struct json *pod)
 {
-    struct str text = kube_label(pod, "metadata.annotations",
-                                 STR(KUBE_CRD_GROUP "/reclamation-penalty"));
+    struct str text =
+        kube_label(pod, "metadata.annotations", STR(KUBE_CRD_GROUP "/reclamation-penalty"));
     char copy[REAL_TEXT_CAP + 1];
     double dollars;
 
@@ -173,9 +174,8 @@ static struct pod_load *pod_load_make(struct loads *l, const struct json *pod,
     digest_resources(&p->head.digest, &p->requests);
     digest_text(&p->head.digest, str_of((const char *)&p->penalty, sizeof p->penalty));
     digest_text(&p->head.digest, p->counts ? p->bare ? STR("b") : STR("c") : STR("-"));
-    digest_text(&p->head.digest,
-                str_of((const char *)(p->labels + p->label_count),
-                       (size_t)(at - (const char *)(p->labels + p->label_count))));
+    digest_text(&p->head.digest, str_of((const char *)(p->labels + p->label_count),
+                                        (size_t)(at - (const char *)(p->labels + p->label_count))));
     return p;
 }
 

@@ -82,8 +82,8 @@ static enum err feed_open(struct kube_source *s, const struct follow_options *li
     bool nodes = feed->kind == LOAD_NODES;
 
     feed->source = s;
-    follow.path = (struct kube_path){nodes ? "" : "policy", "v1", NULL,
-                                     nodes ? "nodes" : "poddisruptionbudgets", NULL, NULL};
+    follow.path = (struct kube_path){
+        nodes ? "" : "policy", "v1", NULL, nodes ? "nodes" : "poddisruptionbudgets", NULL, NULL};
     follow.thread_name = nodes ? "kube-nodes" : "kube-budgets";
     follow.events = &feed_events;
     follow.owner = feed;

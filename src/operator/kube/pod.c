@@ -130,8 +130,8 @@ enum err pod_requests(const struct json *pod, struct dimensions *dimensions,
     enum err err = pod_needs(pod, &needs, note);
 
     for (size_t i = 0; i < needs.count && !err; i++)
-        pairs[i] = (struct label){
-            needs.rows[i].name, str_of(texts[i], quantity_text(&needs.rows[i].amount, texts[i]))};
+        pairs[i] = (struct label){needs.rows[i].name,
+                                  str_of(texts[i], quantity_text(&needs.rows[i].amount, texts[i]))};
     return err ? err
                : resources_parse(dimensions, "requests", pairs, needs.count, ret_requests, note);
 }

@@ -280,7 +280,7 @@ struct machine_facts {
     bool occupancy_known;             /* the next three fields are valid */
     bool no_room;                     /* its pods have no room on other machines */
     uint32_t evictable_pods, held_pods;
-    bool outside;                     /* outside the shard's domains; dropped when free */
+    bool outside; /* outside the shard's domains; dropped when free */
     bool rests;
     struct rest rest;          /* valid if `rests` */
     bool operator_drains;      /* Draining: the shard waits for the operator */

@@ -62,8 +62,7 @@ static enum err rails_now(struct core *core, struct turn *turn)
     if (core_acts(core) && core->running->settled) rails = core->options.rails;
     err = occupancy_admit(core, turn->decision, &rails.withheld);
     if (!err)
-        err =
-            rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
+        err = rails_pass(turn->decision, core->inventory, &rails, &core->scratch, &turn->passed);
     if (err) return err;
     if (turn->passed.reclaims_held) {
         core->counts.capped += turn->passed.reclaims_held;

@@ -270,8 +270,7 @@ static bool room_take(struct room *room, const struct occupied *row)
     return true;
 }
 
-static enum err room_open(struct core *core, const struct cluster_client *client,
-                          struct room *room)
+static enum err room_open(struct core *core, const struct cluster_client *client, struct room *room)
 {
     const struct occupancy_table *table = client->occupancy;
 

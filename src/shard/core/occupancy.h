@@ -13,7 +13,7 @@ enum {
     OCCUPANCY_TRIES_MAX = 64,
 };
 
-struct occupancy_table; /* of one cluster */
+struct occupancy_table;                             /* of one cluster */
 void occupancy_free(struct occupancy_table *table); /* NULL is allowed */
 
 /* Sets *ret_withheld to an array in core->scratch, indexed by action: the reclaims that must not

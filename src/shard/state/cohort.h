@@ -240,8 +240,7 @@ static inline struct keep_rank cohort_keep_rank(const struct cohort *c)
     switch ((enum occupancy)t->occupancy) {
     case OCCUPANCY_HELD: return (struct keep_rank){-HUGE_VAL, t->price};
     case OCCUPANCY_EMPTY: return (struct keep_rank){HUGE_VAL, t->price};
-    case OCCUPANCY_EVICTABLE:
-        return (struct keep_rank){t->price, -penalty_dollars(t->disruption)};
+    case OCCUPANCY_EVICTABLE: return (struct keep_rank){t->price, -penalty_dollars(t->disruption)};
     case OCCUPANCY_UNKNOWN: break;
     }
     return (struct keep_rank){t->price, -cohort_reclamation_dollars(c)};

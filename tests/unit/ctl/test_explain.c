@@ -112,10 +112,12 @@ TEST(what_a_machine_runs)
         {0, 0, false, "  runs       nothing, so that it is taken back before busy machines\n"},
         {1, 0, false, "  runs       1 pod that may be evicted\n"},
         {3, 2, false,
-         "  runs       5 pods, of which 2 may not be evicted now (without a controller, or held by a "
+         "  runs       5 pods, of which 2 may not be evicted now (without a controller, or held by "
+         "a "
          "PodDisruptionBudget): only a preemption takes it\n"},
         {2, 0, true,
-         "  runs       2 pods without room on the cluster's other machines: only a preemption takes "
+         "  runs       2 pods without room on the cluster's other machines: only a preemption "
+         "takes "
          "it\n"},
     };
 

@@ -21,7 +21,7 @@ struct rig {
     struct nodes *machines;
 };
 
-static int fail_kind; /* the kind of object during which memory runs out ... */
+static int fail_kind;    /* the kind of object during which memory runs out ... */
 static uint64_t fail_at; /* ... and the allocation; 0: it does not */
 static bool failed;
 
@@ -156,10 +156,10 @@ TEST(each_kind_of_pod_counts_as_it_must)
 
 TEST(amounts_and_cost_are_those_of_the_pods_that_would_move)
 {
-    static const char dear[] = CONTROLLED
-        "\"annotations\":{\"bigfleet.lucy.sh/reclamation-penalty\":\"2.5\"},";
-    static const char pinned[] = CONTROLLED
-        "\"annotations\":{\"bigfleet.lucy.sh/reclamation-penalty\":\"pinned\"},";
+    static const char dear[] =
+        CONTROLLED "\"annotations\":{\"bigfleet.lucy.sh/reclamation-penalty\":\"2.5\"},";
+    static const char pinned[] =
+        CONTROLLED "\"annotations\":{\"bigfleet.lucy.sh/reclamation-penalty\":\"pinned\"},";
     struct occupancy_row found;
     struct rig r;
 

@@ -48,8 +48,8 @@ static enum err try_send(struct fleet *f, const char *cluster, const struct repo
     enum err err;
 
     effects_init(&out);
-    err = core_occupancy(f->core, str_from(cluster), r->rows, r->count, r->pending,
-                         fleet_now(f), &out);
+    err = core_occupancy(f->core, str_from(cluster), r->rows, r->count, r->pending, fleet_now(f),
+                         &out);
     effects_deinit(&out);
     return err;
 }
@@ -125,8 +125,8 @@ TEST(a_busy_machine_goes_only_when_its_pods_have_room_elsewhere)
     send(&f, &r);
     fleet_cycles(&f, 10);
     CHECK_SIZE("all stay", fleet_count(&f, MACHINE_CONFIGURED), 3);
-    CHECK("why", facts(&f, "m-000").no_room || facts(&f, "m-001").no_room ||
-                     facts(&f, "m-002").no_room);
+    CHECK("why",
+          facts(&f, "m-000").no_room || facts(&f, "m-001").no_room || facts(&f, "m-002").no_room);
     CHECK("said", strstr(f.logs, "busy machines stay: their pods have no room elsewhere"));
     CHECK_U64("each was tried once", core_counts(f.core)->roomless, 3);
     send(&f, &r); /* the same again */
