@@ -82,8 +82,8 @@ static void pack_occupancy(struct pack *body, const struct occupancy_rows *occup
 }
 
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
-                       struct demand *demand, const struct occupancy_rows *occupancy,
-                       bool pending, struct buf *out)
+                       struct demand *demand, const struct occupancy_rows *occupancy, bool pending,
+                       struct buf *out)
 {
     struct pack body = pack_begin(&parts->body);
     const struct rollup_row *row;

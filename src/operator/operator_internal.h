@@ -94,7 +94,6 @@ struct operator_host {
     size_t sent_count;
     bool awaiting;           /* the newest roll-up is not acknowledged */
     uint64_t last_sent;      /* demand_change() of the newest roll-up */
-    bool spoken;             /* this session has sent a roll-up */
     bool settles_slowly;     /* the timer `settle` waits for a change of occupancy only */
     bool takes_occupancy;    /* the shard wants to know what the machines run */
     uint64_t occupancy_sent; /* source_ops.occupancy_change of the newest roll-up */

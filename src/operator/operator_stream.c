@@ -135,9 +135,8 @@ static enum err stream_write_rollup(struct operator_host *host)
     struct occupancy_rows rows = {0};
     bool pending = stream_occupancy_pending(host);
     bool known = !pending && stream_sends_occupancy(host) && ops->occupancy(host->source, &rows);
-    enum err err =
-        frames_rollup(&host->parts, str_from(host->cluster), clock_wall(host->io->clock),
-                      host->demand, known ? &rows : NULL, pending, &host->uplink.frame);
+    enum err err = frames_rollup(&host->parts, str_from(host->cluster), clock_wall(host->io->clock),
+                                 host->demand, known ? &rows : NULL, pending, &host->uplink.frame);
 
     if (stream_sends_occupancy(host))
         host->occupancy_sent = pending ? 0 : ops->occupancy_change(host->source);

@@ -25,6 +25,7 @@ enum {
     FIELD_RECLAIM_ACK = 4,
     FIELD_DRAIN_REPORT = 100,
     DRAIN_MS_MAX = 2000,
+    HELD_SLACK_MS = 10 * 1000,
     /* of CapacityNeed */
     FIELD_REQUIREMENTS = 1,
     FIELD_AGGREGATE = 2,
@@ -116,6 +117,28 @@ static void pack_need(struct shard_operator_process *p, const struct shard_need 
     pack_row(message, 3, &row);
 }
 
+/* Some machines are empty, some could be emptied, some not; in the end all are empty, so that what
+ * nobody wants goes. */
+static void pack_occupancy(struct shard_operator_process *p, uint32_t number, struct pack *message)
+{
+    struct shard_operator *op = p->op;
+    uint32_t kind = op->story->healed ? 0 : (number + op->number) % 5;
+    struct pack row = pack_begin(&p->row);
+
+    pack_text(&row, 1, str_from(op->story->book.machines[number].id));
+    pack_u64(&row, 2, kind == 1 || kind == 2 ? 2 : 0);
+    pack_u64(&row, 3, kind == 4);
+    pack_double(&row, 4, kind);
+    pack_cpu(&row, 5, kind == 2 ? 500 : 2000, &p->part);
+    if (kind == 1 || kind == 2) {
+        pack_cpu(&row, 6, 2000, &p->part);
+        pack_cpu(&row, 7, 1000, &p->part);
+    }
+    pack_row(message, 100, &row);
+    op->said_held[number] = kind == 4;
+    if (kind != 4) op->held_ms[number] = 0;
+}
+
 static void say_demand(struct shard_operator_process *p)
 {
     struct shard_operator *op = p->op;
@@ -133,6 +156,9 @@ static void say_demand(struct shard_operator_process *p)
         saying->units[i] = op->needs[i].units;
         if (op->needs[i].units) pack_need(p, &op->needs[i], &message);
     }
+    for (uint32_t i = 0; op->story->talk.reports_occupancy && i < op->story->book.count; i++)
+        if (op->heard_states[i] == STATE_CONFIGURED) pack_occupancy(p, i, &message);
+    if (op->story->talk.reports_occupancy) pack_u64(&message, 101, p->acks == 0);
     op->saying_count++;
     sim_trace(scenario_sim(op->story->world), op->host,
               "says to %" PRIu32 ": %" PRIu32 " %" PRIu32 " %" PRIu32, p->epoch, saying->units[0],
@@ -260,6 +286,8 @@ static void on_ack(struct shard_operator_process *p, const Bigfleet__V1alpha1__A
         p->first_saying = op->saying_count;
         p->acks = 0;
         memset(op->heard_states, 0, sizeof op->heard_states);
+        memset(op->said_held, 0, sizeof op->said_held);
+        memset(op->held_ms, 0, sizeof op->held_ms);
         timer_start_in(&p->say, draw(p, 300));
         return;
     }
@@ -269,6 +297,9 @@ static void on_ack(struct shard_operator_process *p, const Bigfleet__V1alpha1__A
         return;
     }
     if (p->epoch == op->story->epoch) op->sayings[index].acked_ms = shard_now_ms(op->story);
+    if (p->acks < 2) return; /* the first one names no machine: occupancy is pending */
+    for (uint32_t i = 0; i < op->story->book.count; i++)
+        if (op->said_held[i] && !op->held_ms[i]) op->held_ms[i] = shard_now_ms(op->story);
 }
 
 static void on_node_state(struct shard_operator_process *p,
@@ -283,6 +314,10 @@ static void on_node_state(struct shard_operator_process *p,
     }
     if (p->op->story->bug == SHARD_DEAF_OPERATOR && number % 5 == 1) return;
     p->op->heard_states[number] = (uint8_t)update->state;
+    if (p->op->heard_states[number] != STATE_CONFIGURED) {
+        p->op->said_held[number] = false;
+        p->op->held_ms[number] = 0;
+    }
 }
 
 static void drain_answer_free(struct drain_answer *a)
@@ -334,11 +369,30 @@ static void drain_later(struct shard_operator_process *p,
     timer_start_in(&a->timer, draw(p, DRAIN_MS_MAX));
 }
 
+/* A machine with something that may not be evicted is only preempted. What was queued before the
+ * shard knew may still come for a while. */
+static void judge_reclaim(struct shard_operator *op,
+                          const Bigfleet__V1alpha1__ReclaimInstruction *instruction)
+{
+    uint64_t since;
+    uint32_t number;
+
+    if (instruction->preemptor_priority || instruction->n_nodes != 1 ||
+        sscanf(instruction->nodes[0], "m-%" SCNu32, &number) != 1 ||
+        number >= op->story->book.count)
+        return;
+    since = op->held_ms[number];
+    if (since && shard_now_ms(op->story) > since + HELD_SLACK_MS)
+        shard_wrong(op->story, "%s: %s is taken back though its pods may not be evicted",
+                    op->cluster, instruction->nodes[0]);
+}
+
 static void on_reclaim(struct shard_operator_process *p,
                        const Bigfleet__V1alpha1__ReclaimInstruction *instruction)
 {
     struct pack message = pack_begin(&p->message);
 
+    judge_reclaim(p->op, instruction);
     pack_text(&message, 1, str_from(instruction->instruction_id));
     pack_u64(&message, 2, instruction->n_nodes);
     send_frame(p, FIELD_RECLAIM_ACK);
@@ -419,6 +473,7 @@ static void on_dial(struct timer *timer)
     pack_text(&message, 1, str_from(p->op->cluster));
     pack_text(&message, 3, STR("v1alpha1"));
     pack_u64(&message, 100, p->op->story->talk.reports_drains);
+    pack_u64(&message, 101, p->op->story->talk.reports_occupancy);
     send_frame(p, FIELD_HELLO);
     timer_start_in(&p->say, HELLO_MS_MAX);
 }

@@ -76,6 +76,7 @@ static void draw_settings(struct shard_story *story, struct prng *prng)
         .blob_twice = prng_below(prng, 3) == 0 ? (uint32_t)prng_below(prng, 500000) : 0,
         .hang_up = prng_below(prng, 2) == 0 ? (uint32_t)prng_below(prng, 300000) : 0,
         .reports_drains = prng_below(prng, 3) > 0,
+        .reports_occupancy = story->settings.audit, /* no draw of its own: seeds stay */
     };
 }
 
@@ -204,7 +205,8 @@ static void heal(struct shard_story *story)
     sim_event_cancel(&story->wave);
     sim_event_cancel(&story->handover);
     sim_event_cancel(&story->restart);
-    story->talk = (struct shard_talk_faults){.reports_drains = story->talk.reports_drains};
+    story->talk = (struct shard_talk_faults){.reports_drains = story->talk.reports_drains,
+                                             .reports_occupancy = story->talk.reports_occupancy};
     shard_book_heal(story);
     for (size_t i = 0; !story->calm && i < SHARD_OPERATORS; i++)
         sim_event_cancel(&story->operators[i].change);

@@ -133,6 +133,9 @@ struct shard_operator {
     uint64_t trouble_on_links;
     /* The last state it heard of each machine, on this session; 0: nothing. */
     uint8_t heard_states[SHARD_MACHINES_MAX];
+    /* Reported on this session as running what may not be evicted; since when the shard knows. */
+    bool said_held[SHARD_MACHINES_MAX];
+    uint64_t held_ms[SHARD_MACHINES_MAX];
     struct shard_reclaim {
         uint64_t sent_ms, grace_ms; /* 0: never */
         uint32_t epoch;             /* of the start that sent it */
@@ -173,7 +176,7 @@ struct shard_provider_faults { /* per million; all 0 when healed */
 };
 struct shard_talk_faults { /* of operators, per million */
     uint32_t blob_error, blob_never, blob_twice, hang_up;
-    bool reports_drains;
+    bool reports_drains, reports_occupancy;
 };
 struct shard_blob {
     uint32_t cluster;

@@ -112,8 +112,8 @@ TEST(a_rollup_arrives_as_the_rows_it_was)
     CHECK_OK("names", dimensions_index(&names, STR("cpu"), &index, NULL));
     CHECK_OK("cpu", resources_set(&machines[1].free, index, 1500, QUANTITY_DECIMAL_SI));
     machines[1].requested = machines[1].largest = machines[1].free;
-    CHECK_OK("write", frames_rollup(&parts, STR("c"), (wall_time){1234}, demand, &occupancy, true,
-                                    &out));
+    CHECK_OK("write",
+             frames_rollup(&parts, STR("c"), (wall_time){1234}, demand, &occupancy, true, &out));
     frame = shard_reads();
     CHECK("roll-up", frame.kind == FRAME_ROLLUP);
     CHECK_OK("rows", rollup_read(frame.payload, STR("c"), 0, &arena, &dimensions, &rows, &note));

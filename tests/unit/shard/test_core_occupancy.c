@@ -48,8 +48,8 @@ static enum err try_send(struct fleet *f, const char *cluster, const struct repo
     enum err err;
 
     effects_init(&out);
-    err = core_occupancy(f->core, str_from(cluster), r->rows, r->count, r->pending,
-                         fleet_now(f), &out);
+    err = core_occupancy(f->core, str_from(cluster), r->rows, r->count, r->pending, fleet_now(f),
+                         &out);
     effects_deinit(&out);
     return err;
 }
