@@ -8,6 +8,7 @@ Cases are judged by counts and states, never by speed. A case of EXPECTED fails 
 passes, the run fails until the mark is removed.
 """
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -236,6 +237,7 @@ def main():
     if why:
         print(f"1..0 # SKIP {why}")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     words = [word for word in sys.argv[5:] if not word.startswith("--")]
     chosen = [case for case in CASES if not words or words[0] in case.__name__]
     passed = known = failed = 0
