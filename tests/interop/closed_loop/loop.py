@@ -21,12 +21,7 @@ SMALL = "1930m"  # the whole of the cheapest machine
 WHOLE_RARE = "3920m"  # the whole of a machine with nvme, of which there are six
 AWAY_CYCLES = 3 if parts.DEFAULT else 10  # fewer than the shard's --operator-return-timeout has
 RARE = {"nodeSelector": {"disk": "nvme"}}
-EXPECTED = {
-    "empty_first": "the shard does not know which machine is empty",
-    "waiting_pod_is_explained": "the cluster is not told why a pod waits",
-    "no_ghosts": "an UpcomingNode stays when its machine left while the operator was away",
-    "shrinking_buys_nothing": "busy machines are taken, and the demand changes while their pods are replaced",
-}
+EXPECTED = {}  # function of a case: why it fails today
 
 
 def say(text):
