@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a verification: chooses machines, prints the facts as a table or JSON, and the verdict. One
- * thread. */
+/* Verifies a provider: chooses the machines to test, and prints the observed facts and the result.
+ * One thread. */
 #include "ctl/inspect.h"
 
 #include <inttypes.h>

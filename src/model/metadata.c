@@ -11,7 +11,7 @@
 
 /* --- reals, printed like Go's strconv with format 'g' and the shortest precision ---
  *
- * libc converts only digits and integers, because the decimal point depends on the locale. */
+ * The code here places the decimal point, because libc's decimal point depends on the locale. */
 
 enum { REAL_DIGITS_MAX = 17, REAL_CAP = 32, REAL_TEXT_MAX = 64, VALUE_CAP = 48 };
 

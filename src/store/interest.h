@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An index from a changed key to the watches and other lookers of that key.
+/* An index from a changed key to the callbacks (`struct looker`) for that key, such as watches.
  *
  * A range is stored under the longest prefix that all of its keys share. A changed key therefore
  * costs one lookup for each prefix length that exists. A looker's callback must compare the key

@@ -88,7 +88,7 @@ void task_await(struct core *core, struct machine_task *task, enum task_step ste
 /* Frees the slot of a running task that waits for its operator (STEP_OPERATOR) or a bootstrap blob
  * (STEP_BLOB). */
 void task_hold(struct core *core, struct machine_task *task, enum task_step step, mono_time until);
-/* Ends the wait of a held task. Ready tasks precede waiting tasks. */
+/* Ends the wait of a held task. The task gets a free slot before tasks that have not begun. */
 void task_unhold(struct core *core, struct machine_task *task);
 
 /* --- ends of tasks: actions.c --- */
