@@ -151,8 +151,10 @@ bool sim_step(struct sim *sim)
 static enum sim_end run(struct sim *sim, bool (*holds)(void *), void *context, sim_time until)
 {
     for (;;) {
-        const struct heap_node *next = heap_peek(&sim->queue);
+        const struct heap_node *next;
+
         if (holds && holds(context)) return SIM_REACHED;
+        next = heap_peek(&sim->queue); /* after holds(), which may end hosts and their events */
         if (!next || next->due == UINT64_MAX || next->due > until.ns) break;
         if (!sim_step(sim)) return SIM_EXHAUSTED;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A simulated world in one thread, from one seed: hosts with clocks, network, disks and workers. A
- * process's code runs there unchanged, because it uses only a `struct io`.
+/* A simulated world in one thread, from one seed: hosts with clocks, network, disks and worker
+ * threads. A process's code runs there unchanged, because it uses only a `struct io`.
  *
  * Events run in the order of virtual time, then of scheduling. Two runs with the same seed and the
  * same calls have the same sim_hash. A host has a machine (power, kernel, disk, clock) and at most
@@ -11,8 +11,8 @@
  * the network or the disk, and no timer, hook or job of it runs. destroy() has two choices:
  *   - It calls the close functions as in an orderly stop. Their callbacks run right after destroy()
  *     returns, and the last callback may free the state.
- *   - It frees the memory in this call. The world closes streams, listeners and workers without
- *     callbacks. No task or post may be waiting.
+ *   - It frees the memory in this call. Then the world closes the process's streams, listeners and
+ *     worker threads without callbacks. No task of the process's loop may be waiting then.
  * A checker must ignore everything that a dead process reports. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H

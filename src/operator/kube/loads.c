@@ -340,18 +340,18 @@ void loads_seen(struct loads *l, enum load_kind kind, const struct json *object)
     struct pod_view view;
 
     if (!key.len) return;
-    switch (kind) {
+    switch (kind) { /* the head is the first member of every load, and NULL stays NULL */
     case LOAD_PODS:
         if (pod_read(object, &view, NULL)) return;
         if (view.node.len && !view.finished)
-            head = &pod_load_make(l, object, &view)->head;
+            head = (void *)pod_load_make(l, object, &view);
         else if (old)
             load_forget(l, kind, key);
         if (!view.node.len || view.finished) return;
         break;
-    case LOAD_NODES: head = &node_load_make(l, object)->head; break;
+    case LOAD_NODES: head = (void *)node_load_make(l, object); break;
     case LOAD_BUDGETS:
-        head = &budget_load_make(object, kube_text(object, "metadata.namespace"))->head;
+        head = (void *)budget_load_make(object, kube_text(object, "metadata.namespace"));
         break;
     default: return;
     }
