@@ -6,7 +6,7 @@
 #include "lib/test.h"
 #include "quorum_story.h"
 
-enum { SEEDS_MAX = 30, RARE_FROM = 7850, RARE_MAX = 300 };
+enum { SEEDS_MAX = 30, RARE_FROM = 1850, RARE_MAX = 300 };
 
 static enum scenario_end run(uint64_t seed, enum quorum_bug bug, enum scenario_profile profile)
 {
