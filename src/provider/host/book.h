@@ -24,7 +24,7 @@ enum {
     BOOK_BLOB_MAX = 1 << 20,
     BOOK_BLOBS_MAX = 256 << 20,       /* bytes of the blobs of all running operations */
     BOOK_FENCES_PER_MACHINE_MAX = 64, /* shards with a fence. A further shard replaces
-                                       * the oldest while no cluster has the machine */
+                                       * the oldest while the machine is Speculative */
     BOOK_STRANGERS_MAX = 64 << 10,    /* unknown ids with fences; the oldest are removed */
     /* Shards with a stored epoch. The least recently used is dropped, but its fences stay. */
     BOOK_SHARDS_MAX = 64 << 10,

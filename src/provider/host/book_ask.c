@@ -131,7 +131,7 @@ static bool book_pass_fence(struct book *book, const struct book_request *reques
         return false;
     }
     if (e && !mark && e->fences.count >= BOOK_FENCES_PER_MACHINE_MAX &&
-        e->state != MACHINE_SPECULATIVE && e->state != MACHINE_IDLE) {
+        e->state != MACHINE_SPECULATIVE) { /* a delayed call of its owner must stay fenced */
         note_set(note, "%.*s: too many shards have commanded it", STR_ARG(request->machine_id));
         *ret_answer = answer_refused(ERR_FULL, note);
         return false;

@@ -176,7 +176,17 @@ TEST(forged_shards_fill_nothing_but_their_own_machine)
     CHECK_U32("others are fine", status, GRPC_OK);
     library_end(book, created);
     status = create_as(book, "next", &(struct token_call){"a", 1, 1, true}).answer.status;
-    CHECK_U32("the machine is Idle: the oldest shard gave it up", status, GRPC_OK);
+    CHECK_U32("Idle: a delayed call of its owner must stay fenced", status,
+              GRPC_RESOURCE_EXHAUSTED);
+    asked = library_ask(book, &(struct book_request){.kind = OPERATION_DELETE,
+                                                     .machine_id = STR("a"),
+                                                     .shard = STR("forged-63"),
+                                                     .epoch = 1,
+                                                     .sequence = 2});
+    CHECK_U32("deleted", asked.answer.status, GRPC_OK);
+    library_end(book, asked.answer.operation);
+    status = create_as(book, "next", &(struct token_call){"a", 1, 1, true}).answer.status;
+    CHECK_U32("Speculative: the oldest shard gave it up", status, GRPC_OK);
     status = create_as(book, "forged-1", &(struct token_call){"a", 1, 1, true}).answer.status;
     CHECK_U32("the others' fences stay", status, GRPC_FAILED_PRECONDITION);
     status = create_as(book, "forged-0", &(struct token_call){"a", 0, 9, true}).answer.status;
