@@ -251,7 +251,7 @@ static void list_ends_run(struct decide_job *job, struct decide_context *context
     c->out = out;
     if (c->arrived && !c->given_up && provider_list_finish(c->reading, &end, &note))
         list_give_up(c, note.text);
-    c->whole = c->whole && end.whole && c->arrived;
+    c->whole = c->whole && c->arrived;
     c->machines += end.machines;
     c->pages++;
     lost = end.more ? lost_after(c, end.next_page) : NULL;
