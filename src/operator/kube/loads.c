@@ -147,8 +147,8 @@ static struct str load_put(char **at, struct str text)
 }
 
 /* NULL: no memory. */
-static struct pod_load *pod_load_make(struct loads *l, const struct json *pod,
-                                      const struct pod_view *view)
+static struct load_head *pod_load_make(struct loads *l, const struct json *pod,
+                                       const struct pod_view *view)
 {
     const struct json *labels = json_find(pod, "metadata.labels"), *value;
     size_t size = sizeof(struct pod_load) + view->node.len + view->namespace_.len;
@@ -176,10 +176,10 @@ static struct pod_load *pod_load_make(struct loads *l, const struct json *pod,
     digest_text(&p->head.digest, p->counts ? p->bare ? STR("b") : STR("c") : STR("-"));
     digest_text(&p->head.digest, str_of((const char *)(p->labels + p->label_count),
                                         (size_t)(at - (const char *)(p->labels + p->label_count))));
-    return p;
+    return &p->head;
 }
 
-static struct node_load *node_load_make(struct loads *l, const struct json *node)
+static struct load_head *node_load_make(struct loads *l, const struct json *node)
 {
     const struct json *amounts = json_find(node, "status.allocatable"), *value;
     struct node_load *n = calloc(1, sizeof *n);
@@ -204,7 +204,7 @@ static struct node_load *node_load_make(struct loads *l, const struct json *node
     }
     digest_resources(&n->head.digest, &n->allocatable);
     digest_text(&n->head.digest, provider);
-    return n;
+    return &n->head;
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -259,7 +259,7 @@ static bool budget_selector(struct budget_load *b, const struct json *budget)
     return true;
 }
 
-static struct budget_load *budget_load_make(const struct json *budget, struct str namespace_)
+static struct load_head *budget_load_make(const struct json *budget, struct str namespace_)
 {
     struct budget_load *b = calloc(1, sizeof *b);
     int64_t allowed = 0;
@@ -280,7 +280,7 @@ static struct budget_load *budget_load_make(const struct json *budget, struct st
         for (size_t k = 0; k < b->terms[i].value_count; k++)
             digest_text(&b->head.digest, b->terms[i].values[k]);
     }
-    return b;
+    return &b->head;
 }
 
 /* --- lists and changes --- */
@@ -340,18 +340,18 @@ void loads_seen(struct loads *l, enum load_kind kind, const struct json *object)
     struct pod_view view;
 
     if (!key.len) return;
-    switch (kind) { /* the head is the first member of every load, and NULL stays NULL */
+    switch (kind) {
     case LOAD_PODS:
         if (pod_read(object, &view, NULL)) return;
         if (view.node.len && !view.finished)
-            head = (void *)pod_load_make(l, object, &view);
+            head = pod_load_make(l, object, &view);
         else if (old)
             load_forget(l, kind, key);
         if (!view.node.len || view.finished) return;
         break;
-    case LOAD_NODES: head = (void *)node_load_make(l, object); break;
+    case LOAD_NODES: head = node_load_make(l, object); break;
     case LOAD_BUDGETS:
-        head = (void *)budget_load_make(object, kube_text(object, "metadata.namespace"));
+        head = budget_load_make(object, kube_text(object, "metadata.namespace"));
         break;
     default: return;
     }
