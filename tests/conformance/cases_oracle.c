@@ -10,10 +10,10 @@
 
 #include "cases.h"
 
-enum { STORES = 2, KEYS = 5, GROUPS = 2, HANDS = 8 };
+enum { STORES = 2, KEYS = 5, GROUPS = 2, ACTORS = 8 };
 static const char *const owners[] = {"ann", "bob", "cy"};
 
-struct hand {
+struct actor {
     coord_lease *lease[STORES];
     int group; /* of its slot, + 1; 0: none */
     const char *owner;
@@ -25,11 +25,11 @@ struct duel {
     unsigned seed;
     uint64_t revision[KEYS][STORES]; /* as last reported; 0 absent */
     uint64_t stale[KEYS][STORES];
-    int holder[KEYS]; /* hand; -1: none known */
+    int holder[KEYS]; /* actor; -1: none known */
     bool leased[KEYS];
     uint64_t group_revision[GROUPS][STORES];
     uint32_t group_size[GROUPS];
-    struct hand actors[HANDS];
+    struct actor actors[ACTORS];
     coord_result result[STORES];
     char what[128];
 };
@@ -55,28 +55,28 @@ static const char *group_name(struct duel *d, int group, struct name *name)
     return name->text;
 }
 
-static struct hand *free_hand(struct duel *d)
+static struct actor *free_actor(struct duel *d)
 {
-    for (int i = 0; i < HANDS; i++) {
+    for (int i = 0; i < ACTORS; i++) {
         if (d->actors[i].lease[0] == NULL) { return &d->actors[i]; }
     }
     return NULL;
 }
 
-static struct hand *held_hand(struct duel *d)
+static struct actor *holding_actor(struct duel *d)
 {
-    int start = pick(d, HANDS);
-    for (int i = 0; i < HANDS; i++) {
-        struct hand *h = &d->actors[(start + i) % HANDS];
+    int start = pick(d, ACTORS);
+    for (int i = 0; i < ACTORS; i++) {
+        struct actor *h = &d->actors[(start + i) % ACTORS];
         if (h->lease[0] != NULL) { return h; }
     }
     return NULL;
 }
 
-static void put_down(struct hand *h)
+static void put_down(struct actor *h)
 {
     for (int i = 0; i < STORES; i++) { coord_lease_unref(h->lease[i]); }
-    *h = (struct hand){.robbed = false};
+    *h = (struct actor){.robbed = false};
 }
 
 /* The same code, reason and numbers, except numbers that each store draws itself. */
@@ -121,7 +121,7 @@ static void note_key(struct duel *d, int key, bool gone)
 static void do_create(struct duel *d)
 {
     int key = pick(d, KEYS), owner = pick(d, 3);
-    struct hand *h = pick(d, 2) ? free_hand(d) : NULL;
+    struct actor *h = pick(d, 2) ? free_actor(d) : NULL;
     struct name name;
     (void)snprintf(d->what, sizeof d->what, "create k%d %s", key, h != NULL ? "leased" : "");
     for (int i = 0; i < STORES; i++) {
@@ -138,7 +138,7 @@ static void do_create(struct duel *d)
 
 static void do_under(struct duel *d)
 {
-    struct hand *h = held_hand(d);
+    struct actor *h = holding_actor(d);
     int key = pick(d, KEYS);
     struct name name;
     if (h == NULL || h->robbed || d->revision[key][0] != 0) { return; }
@@ -157,7 +157,7 @@ static void do_under(struct duel *d)
 static void do_cas(struct duel *d)
 {
     int key = pick(d, KEYS), how = pick(d, 4);
-    struct hand *own = d->holder[key] >= 0 ? &d->actors[d->holder[key]] : NULL;
+    struct actor *own = d->holder[key] >= 0 ? &d->actors[d->holder[key]] : NULL;
     struct name name;
     /* At most one argument is wrong: a stale revision with the right lease, or a wrong lease. */
     bool stranger = d->leased[key] && (own == NULL || how == 1);
@@ -182,7 +182,7 @@ static void do_cas(struct duel *d)
 static void do_delete(struct duel *d)
 {
     int key = pick(d, KEYS), how = pick(d, 5);
-    struct hand *own = d->holder[key] >= 0 ? &d->actors[d->holder[key]] : NULL;
+    struct actor *own = d->holder[key] >= 0 ? &d->actors[d->holder[key]] : NULL;
     struct name name;
     bool force = how == 0 && suite_has(d->s, COORD_CAP_FORCE);
     bool stranger = d->leased[key] && (own == NULL || how == 1);
@@ -233,7 +233,7 @@ static void do_get(struct duel *d)
 
 static void do_acquire(struct duel *d)
 {
-    struct hand *h = free_hand(d);
+    struct actor *h = free_actor(d);
     int group = pick(d, GROUPS), how = pick(d, 6);
     struct name name;
     if (h == NULL) { return; }
@@ -255,8 +255,8 @@ static void do_acquire(struct duel *d)
         d->result[i] = coord_acquire_slot(d->store[i], NULL, &request, &h->lease[i]);
     }
     if (d->result[0].code == COORD_OK) {
-        for (int i = 0; i < HANDS; i++) { /* the holder that lost the slot */
-            struct hand *old = &d->actors[i];
+        for (int i = 0; i < ACTORS; i++) { /* the holder that lost the slot */
+            struct actor *old = &d->actors[i];
             if (old->group == group + 1 && strcmp(old->owner, request.owner) == 0) {
                 old->robbed = true;
             }
@@ -321,7 +321,7 @@ static void do_resize(struct duel *d)
 
 /* The keys of a lease that is over: deleted by a release, or out of reach until the lease expires.
  */
-static void lose_keys(struct duel *d, const struct hand *h, bool released)
+static void lose_keys(struct duel *d, const struct actor *h, bool released)
 {
     for (int key = 0; key < KEYS; key++) {
         if (d->holder[key] != (int)(h - d->actors)) { continue; }
@@ -335,7 +335,7 @@ static void lose_keys(struct duel *d, const struct hand *h, bool released)
 
 static void do_lease(struct duel *d)
 {
-    struct hand *h = held_hand(d);
+    struct actor *h = holding_actor(d);
     if (h == NULL) { return; }
     bool renew = h->robbed || pick(d, 3) > 0;
     (void)snprintf(d->what, sizeof d->what, "%s", renew ? "renew" : "release");
@@ -390,7 +390,7 @@ static void o01(struct suite *s)
                            i, seed);
         }
     }
-    for (int i = 0; i < HANDS; i++) {
+    for (int i = 0; i < ACTORS; i++) {
         if (d.actors[i].lease[0] != NULL) { (void)coord_release(d.actors[i].lease[0], NULL); }
         put_down(&d.actors[i]);
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Machines that the provider has no stock of: the next kind is bought, and who waits for them is told why."""
+"""Machines that the provider has no stock of: the next kind is bought, and a Need that waits for them says why."""
 import json
 import os
 import subprocess

@@ -58,11 +58,11 @@ class Api:
 
 
 class Follower(threading.Thread):
-    """All objects of a resource by namespace/name, kept up to date by a watch. `told` is called after every change."""
+    """All objects of a resource by namespace/name, kept up to date by a watch. `on_event` is called after every change."""
 
-    def __init__(self, server, path, told):
+    def __init__(self, server, path, on_event):
         super().__init__(daemon=True)
-        self.api, self.path, self.told, self.ended = Api(server), path, told, False
+        self.api, self.path, self.on_event, self.ended = Api(server), path, on_event, False
         self.objects, self.lock = {}, threading.Lock()
         self.start()
 
@@ -82,7 +82,7 @@ class Follower(threading.Thread):
                     raise OSError(f"{self.path}: {status}")
                 with self.lock:
                     self.objects = {self.key(thing): thing for thing in answer["items"]}
-                self.told()
+                self.on_event()
                 self.watch(answer["metadata"]["resourceVersion"])
             except (OSError, http.client.HTTPException, ValueError):
                 time.sleep(0.2)
@@ -102,7 +102,7 @@ class Follower(threading.Thread):
                         self.objects.pop(self.key(event["object"]), None)
                     else:
                         self.objects[self.key(event["object"])] = event["object"]
-                self.told(event)
+                self.on_event(event)
         finally:
             connection.close()
 
@@ -138,11 +138,11 @@ class Kubelets(threading.Thread):
         self.nodes = {}  # machine -> name of its Node
         self.error = None
         self.pod_events = []  # callables that hear of every event of a pod
-        self.upcoming = Follower(server, UPCOMING, self.told)
+        self.upcoming = Follower(server, UPCOMING, self.on_event)
         self.pods = Follower(server, "/api/v1/pods", self.told_of_pod)
         self.start()
 
-    def told(self, _event=None):
+    def on_event(self, _event=None):
         self.changed.set()
 
     def told_of_pod(self, event=None):

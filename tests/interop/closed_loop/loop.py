@@ -32,11 +32,11 @@ def gone(kube, *apps):
     """Counts the pods of these apps that were asked to go, from now on."""
     seen = set()
 
-    def told(event):
+    def on_event(event):
         meta = event["object"].get("metadata", {})
         if meta.get("labels", {}).get("app") in apps and (event["type"] == "DELETED" or "deletionTimestamp" in meta):
             seen.add(meta["uid"])
-    kube.kubelets.pod_events.append(told)
+    kube.kubelets.pod_events.append(on_event)
     return seen
 
 
